@@ -891,6 +891,7 @@
 //
 // ```layers
 // error: what can go wrong, and whose fault it is
+// log: the log of this process's nodes, if there is one
 // config: settings of nodes, listeners and connections, with their limits
 // messages: what two processes say to each other over a link's control socket
 // links: one link to a peer: doorbells, receive memory, budget, what a connection shares
@@ -913,6 +914,7 @@ mod error;
 pub mod fuzzing;
 mod handles;
 mod links;
+mod log;
 mod messages;
 mod node;
 mod remote;

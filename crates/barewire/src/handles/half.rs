@@ -15,6 +15,7 @@ use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
 use crate::links::driven::DrivesAll;
+use crate::log::{self, Level};
 use crate::node::capture::Tap;
 use crate::node::core::NodeCore;
 use crate::node::pace::Pace;
@@ -244,6 +245,7 @@ impl<Q> SendingHalf<Q> {
     pub fn violated(&mut self, violation: Violation) -> Error {
         let counters = &self.hold.node.base.counters;
         counters.add(QueueCounter::Violations, 1);
+        log_violation(self.hold.core.number, violation);
         let error = Error::from(violation);
         self.failed = Some(error.clone());
         self.closed = true;
@@ -456,6 +458,7 @@ impl<Q> ReceivingHalf<Q> {
             node.state().end_link_of(core.number, exceeded.into());
         } else {
             node.base.counters.add(QueueCounter::Violations, 1);
+            log_violation(core.number, violation);
         }
         self.failed = Some(error.clone());
         core.set_may_have_more(false);
@@ -634,4 +637,10 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         })?;
         Ok(found.is_some())
     }
+}
+
+fn log_violation(connection: u32, violation: Violation) {
+    log::line(Level::Error, || {
+        format!("connection {connection} ends, the peer broke the protocol: {violation}")
+    });
 }

@@ -9,6 +9,7 @@ use barewire_sys::wake::Interest;
 
 use crate::config::{ListenOptions, socket_name};
 use crate::error::{Error, Result};
+use crate::log::{self, Level};
 use crate::node::core::NodeCore;
 use crate::tables::entries::ListenerEntry;
 use crate::tables::token::Token;
@@ -44,6 +45,8 @@ impl Listener {
             policy: options.policy,
             waiting: 0,
         });
+        drop(state);
+        log::line(Level::Info, || format!("listens as `{name}`"));
         Ok(Listener {
             node: Arc::clone(node),
             index,

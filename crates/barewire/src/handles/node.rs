@@ -16,6 +16,7 @@ use crate::handles::id::ConnectionId;
 use crate::handles::listener::Listener;
 use crate::handles::port::Port;
 use crate::handles::request::Request;
+use crate::log::{self, Level};
 use crate::node::core::NodeCore;
 use crate::node::settings::Setting;
 use crate::node::wait::Deadline;
@@ -149,6 +150,9 @@ impl Node {
             let passing = error.may_pass(options.wait_for_name);
             let left = deadline.left(monotonic_ns()).unwrap_or_default();
             if !passing || left.is_zero() {
+                log::line(Level::Warn, || {
+                    format!("no connection to `{name}`: {error}")
+                });
                 return Err(error);
             }
             std::thread::sleep(pause.min(left));

@@ -12,6 +12,7 @@ use barewire_shm::counters::{CounterPage, HELD, QueueCounter, UserCounters};
 
 use crate::config::Budget;
 use crate::error::{Error, Misconduct};
+use crate::log::{self, Level};
 
 /// What is counted.
 pub(crate) use barewire_shm::counters::Held as Resource;
@@ -204,6 +205,10 @@ impl Account {
                 }
                 let (what, limit) = (NAMES[at][nth], used.limit_of(resource));
                 self.counters.add(QueueCounter::Refusals, 1);
+                let uid = self.uid;
+                log::line(Level::Warn, || {
+                    format!("a request of user {uid} was refused: at most {limit} {what}")
+                });
                 return Err(OverBudget { what, limit });
             }
         }

@@ -24,6 +24,7 @@ use crate::error::Result;
 use crate::links::base::{Base, TOKEN_DRIVEN};
 use crate::links::budget::Accounts;
 use crate::links::connection::ConnectionCore;
+use crate::log;
 use crate::node::bulk::{Bulk, Job};
 use crate::node::capture::Tap;
 use crate::node::hosts::Hosts;
@@ -62,6 +63,7 @@ pub(crate) struct NodeCore {
 
 impl NodeCore {
     pub fn new(config: NodeConfig) -> Result<Arc<NodeCore>> {
+        log::prepare();
         config.check()?;
         let placement = config.placement();
         placement.check()?;
@@ -320,6 +322,7 @@ impl Drop for NodeCore {
                 .send_bye();
             self.base.driven.linger(LINGER);
             self.hosts.ring();
+            log::settle();
         }
     }
 }

@@ -4,6 +4,7 @@ use barewire_shm::counters::QueueCounter;
 
 use crate::error::{Error, Misconduct};
 use crate::links::link::Status;
+use crate::log::{self, Level};
 use crate::messages::control::Message;
 use crate::tables::entries::Phase;
 use crate::tables::peer::{Peer, Stage};
@@ -52,6 +53,10 @@ impl State {
                 _ => Error::PeerGone,
             }
         };
+        let described = || self.peers[index].described();
+        log::line(Level::Info, || {
+            format!("the link to {} has ended: {error}", described())
+        });
         let granted = core::mem::take(&mut self.peers[index].granted);
         granted.owner_gone(&self.base);
         if node_id.is_some_and(|id| self.by_node_id.get(&id) == Some(&index)) {
@@ -98,6 +103,15 @@ impl State {
     }
 
     pub fn close_for_misconduct(&mut self, index: usize, reason: Misconduct) {
+        let level = match reason {
+            Misconduct::Exceeds { .. } => Level::Warn,
+            _ => Level::Error,
+        };
+        if let Some(peer) = self.peers.get(index) {
+            log::line(level, || {
+                format!("the link to {} is ended: {reason}", peer.described())
+            });
+        }
         if let Misconduct::Exceeds { .. } = reason {
             self.send_reason(index, reason);
         } else {

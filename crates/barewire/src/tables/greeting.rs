@@ -20,6 +20,7 @@ use crate::error::{Error, Misconduct, Result, descriptors_exhausted};
 use crate::links::budget::{Charges, Resource};
 use crate::links::driven::{Driven, is_same};
 use crate::links::link::{Link, Status, WakeUp};
+use crate::log::{self, Level};
 use crate::messages::control::{FLAG_MEMBARRIER, Message, RejectCode, VERSION};
 use crate::messages::passed::{Checked, Passed};
 use crate::remote::address::HostName;
@@ -320,6 +321,9 @@ impl State {
         );
         peer.stage = Stage::Up(Arc::new(link));
         peer.watch = None;
+        log::line(Level::Info, || {
+            format!("the link to {} is up", peer.described())
+        });
         // What another host says of itself joins no links.
         if node_id != self.base.node_id && !is_remote {
             let known = *self.by_node_id.entry(node_id).or_insert(index);

@@ -109,6 +109,18 @@ impl Peer {
         }
     }
 
+    /// Who it is, for the log.
+    pub fn described(&self) -> String {
+        let remote = self.remote.as_ref().and_then(|remote| remote.peer());
+        match remote {
+            Some(node) => format!("the node at {}", node.address),
+            None => {
+                let Credentials { pid, uid, .. } = self.credentials;
+                format!("process {pid} of user {uid}")
+            }
+        }
+    }
+
     pub fn credentials(&self) -> Credentials {
         self.credentials
     }

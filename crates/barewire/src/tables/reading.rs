@@ -12,6 +12,7 @@ use crate::error::Misconduct;
 use crate::links::arena::SEGMENTS_MAX;
 use crate::links::budget::Resource;
 use crate::links::link::Status;
+use crate::log::{self, Level};
 use crate::messages::control::{MESSAGE_BYTES_MAX, Message, THE_LINK};
 use crate::messages::passed::{Checked, ControlInput, Passed, receive_control};
 use crate::tables::events::Pending;
@@ -116,6 +117,8 @@ impl State {
         }
         if died && self.peers.get(index).is_some_and(|p| p.socket.is_some()) {
             self.base.counters.add(QueueCounter::Deaths, 1);
+            let described = || self.peers[index].described();
+            log::line(Level::Warn, || format!("{} has died", described()));
         }
         self.close_peer(index, Status::Died, None);
     }
