@@ -62,6 +62,8 @@ run_tests() {
     PATH=$place/clean/bin:$PATH
     mypy --config-file ../pyproject.toml --cache-dir "$place/mypy" -p barewire
     mypy --config-file ../pyproject.toml --cache-dir "$place/mypy" typed_use.py
+    # That what is declared of the native module is what it has.
+    python -m mypy.stubtest --concise --allowlist <(echo barewire._native.__all__) barewire._native
     local log=$place/pytest.log status=0
     pytest -c ../pyproject.toml --rootdir .. -q "${@:2}" 2>&1 | tee "$log" || status=$?
     # As cargo test tells it, for scripts/test.sh.

@@ -46,6 +46,7 @@ from ._native import (
     Hosts,
     Listener,
     Node,
+    NodeCounters,
     OutOfBand,
     Peer,
     Port,
@@ -56,6 +57,7 @@ from ._native import (
     Sender,
     Tripwire,
     TripwireFired,
+    counters,
 )
 from .errors import Error
 from .stream import Stream
@@ -96,6 +98,7 @@ __all__ = [
     "Hosts",
     "Listener",
     "Node",
+    "NodeCounters",
     "OutOfBand",
     "Peer",
     "Port",
@@ -107,6 +110,7 @@ __all__ = [
     "Stream",
     "Tripwire",
     "TripwireFired",
+    "counters",
     "errors",
     "events",
 ]

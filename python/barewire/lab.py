@@ -4,7 +4,7 @@ The same as the command ``barewire lab``, with results as objects::
 
     from barewire import lab
 
-    result = lab.run("cbn-ping", ring={"line_rate": "512 Mbit/s"})
+    result = lab.run("cbn-ping", ring={"line_rate": "800 Mbit/s"})
     print(result)                    # as the command shows it
     result.tables[0].rows            # lists of numbers and names
     result.dataframe()               # with pandas

@@ -16,15 +16,9 @@ import barewire
 ROUNDS, BATCHES = 20_000, 21
 
 
-def pin(number: int) -> None:
-    """Ties this process to one of its processors."""
-    processors = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {processors[number % len(processors)]})
-
-
-def answer(name: str) -> None:
+def answer(name: str, processor: str) -> None:
     """Sends back what comes."""
-    pin(1)
+    os.sched_setaffinity(0, {int(processor)})
     node = barewire.Node(spin="forever")
     with node.connect(name) as connection:
         send, recv = connection.send, connection.recv
@@ -37,11 +31,12 @@ def answer(name: str) -> None:
 
 def main(size: int) -> None:
     """Measures, and prints the median of the batches and the fastest."""
-    pin(0)
+    processors = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {processors[0]})
     name = f"rtt-{os.getpid()}"
     node = barewire.Node(spin="forever")
     with node.listen(name):
-        other = subprocess.Popen([sys.executable, __file__, "answer", name])
+        other = subprocess.Popen([sys.executable, __file__, "answer", name, str(processors[-1])])
         connection = node.next_request(20).accept()
     message = bytes(size)
     send, recv = connection.send, connection.recv
@@ -59,6 +54,6 @@ def main(size: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["answer"]:
-        answer(sys.argv[2])
+        answer(*sys.argv[2:])
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 64)

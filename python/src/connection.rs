@@ -201,6 +201,10 @@ impl Connection {
 
     /// The connection as a byte stream, without the bounds of messages: to be done on both sides, before the first message.
     /// This object can not be used any more.
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "the name is that of the Rust API, and Python has no moves"
+    )]
     fn into_stream<'py>(&self, py: Python<'py>) -> Outcome<Bound<'py, PyAny>> {
         let Both { connection, .. } = self.slot.take()?;
         let raw = RawStream::new(connection.into_stream(), self.name.clone());

@@ -17,6 +17,7 @@
 //! listening: names, ports, requests
 //! event: the events of a node
 //! node: nodes
+//! counters: what nodes count
 //! lab: the laboratory
 //! kernel: its event kernel
 //! recording: files of events
@@ -27,6 +28,7 @@ mod aperture;
 mod calls;
 mod config;
 mod connection;
+mod counters;
 mod errors;
 mod event;
 mod ids;
@@ -50,6 +52,8 @@ mod _native {
     use crate::config::{Budget, Hosts};
     #[pymodule_export]
     use crate::connection::{Connection, LongMessage, Receiver, Sender};
+    #[pymodule_export]
+    use crate::counters::{NodeCounters, counters};
     #[pymodule_export]
     use crate::event::{
         Closed, Completion, ConnectFailed, Connected, Granted, OutOfBand, Ready, TripwireFired,

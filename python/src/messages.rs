@@ -3,7 +3,7 @@
 //! A receiver polls a moment with the interpreter's lock, because to give that back and to take it again costs as much as
 //! a message. After that it waits without.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use barewire::{Error, Receiver, Sender};
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::calls::{Data, Room, SLICE, wait};
-use crate::errors::Outcome;
+use crate::errors::{Outcome, Problem};
 
 /// Polls with the interpreter's lock: some microseconds.
 const POLLS_WITH_LOCK: u32 = 128;
@@ -64,13 +64,12 @@ pub fn send(
 
 /// Why a wait that has no lock of the interpreter is to end, if so.
 fn why_stop(deadline: Option<Instant>, closing: &AtomicBool) -> Option<PyErr> {
-    use crate::errors::Problem;
     let interrupted = Python::attach(|py| py.check_signals());
     if let Err(error) = interrupted {
         return Some(error);
     }
     // Relaxed: see `Slot::close`.
-    if closing.load(std::sync::atomic::Ordering::Relaxed) {
+    if closing.load(Ordering::Relaxed) {
         return Some(Problem::Network(Error::Closed).into());
     }
     let is_late = deadline.is_some_and(|at| Instant::now() >= at);
@@ -166,7 +165,7 @@ pub fn recv<'py>(
     match waited {
         Ok(Some(len)) => Ok(PyBytes::new(py, &scratch.0[..len])),
         Ok(None) => Err(Error::Timeout.into()),
-        Err(crate::errors::Problem::Network(Error::BufferTooSmall { needed_bytes, .. })) => {
+        Err(Problem::Network(Error::BufferTooSmall { needed_bytes, .. })) => {
             long(py, receiver, needed_bytes)
         }
         Err(problem) => Err(problem),

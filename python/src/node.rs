@@ -147,7 +147,10 @@ impl Node {
         let (told, answer) = mpsc::channel();
         // A request can not be made in slices: the listener would see one for each. If a signal ends the wait here, the
         // thread ends with the timeout, and what it opens is closed.
-        let connecting = move || told.send(node.connect_with(&name, &options));
+        let connecting = move || {
+            // If nobody waits for it any more, it is closed.
+            let _ = told.send(node.connect_with(&name, &options));
+        };
         thread::Builder::new()
             .name("barewire-connect".to_owned())
             .spawn(connecting)

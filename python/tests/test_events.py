@@ -109,6 +109,16 @@ def test_settings(pair: Pair):
         barewire.Node(no_such_setting=1)
 
 
+def test_counters(pair: Pair):
+    pair.opened.send(b"counted")
+    assert pair.accepted.recv(SOON) == b"counted"
+    found = [node.connections for node in barewire.counters(os.getpid()) if node.pid == os.getpid()]
+    ours = [connection for connections in found for connection in connections.values()]
+    assert {"messages_in", "bytes_out", "full"} <= set(ours[0])
+    assert any(connection["bytes_out"] == 7 for connection in ours)
+    assert all("events" in node.node for node in barewire.counters())
+
+
 def test_events_end_with_time_and_with_the_node():
     node = barewire.Node()
     assert list(barewire.events(node, 0.01)) == []
