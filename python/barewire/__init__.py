@@ -17,13 +17,13 @@ and in another process::
         connection.send(b"hello")
         assert connection.recv() == b"hello"
 
-===================== ====================================================
-``barewire``          nodes, connections, streams, apertures, events
-``barewire.aio``      the same with ``asyncio``
-``barewire.errors``   exceptions: what went wrong, and whose fault it is
-``barewire.lab``      the laboratory: models of networks
-``barewire.events``   files of the event builder
-===================== ====================================================
+====================== ====================================================
+``barewire``           nodes, connections, streams, apertures, events
+``barewire.aio``       the same with ``asyncio``
+``barewire.errors``    exceptions: what went wrong, and whose fault it is
+``barewire.lab``       the laboratory: models of networks
+``barewire.recording`` files of the event builder
+====================== ====================================================
 """
 
 from __future__ import annotations

@@ -252,6 +252,9 @@ impl Sender {
     ///
     /// # Errors
     /// As [`Sender::send`].
+    ///
+    /// # Panics
+    /// If `progress` is of a longer message.
     pub fn try_send_part(&mut self, message: &[u8], progress: &mut SendProgress) -> Result<bool> {
         self.half.check_sending()?;
         if message.len() as u64 > self.message_bytes_max {
