@@ -76,6 +76,12 @@ impl ApertureId {
         // Relaxed: only has to be another number each time.
         ApertureId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// As a number, where a program keeps numbers: other languages do.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        self.0
+    }
 }
 
 impl core::fmt::Display for ApertureId {

@@ -6,6 +6,12 @@
 pub struct ConnectionId(pub(crate) u32);
 
 impl ConnectionId {
+    /// The connection of this number, where a program keeps numbers: other languages do.
+    #[must_use]
+    pub fn from_index(index: u32) -> ConnectionId {
+        ConnectionId(index)
+    }
+
     /// As an index.
     #[must_use]
     pub fn index(self) -> usize {
