@@ -129,8 +129,8 @@ wrk                 wrk
 
 # What the tests run besides: the judges of our captures (tshark) and of our HDF5
 # files (h5dump, h5py); in tests/programs servers, their clients, interpreters and
-# libraries with tests of their own; what makes the machine of `make fresh`; and the
-# compiler of libFuzzer. A name with a colon is asked for by the function behind it.
+# libraries with tests of their own; what makes the machine of `make fresh`; the
+# compiler of libFuzzer and of programs in C++; and what examines those in C. A name with a colon is asked for by the function behind it.
 TEST_PROGRAMS="
 tshark              tshark
 redis-cli           redis-tools
@@ -159,6 +159,9 @@ twist3              python3-twisted
 nft                 nftables
 debootstrap         debootstrap
 c++                 g++
+cmake               cmake
+pkg-config          pkg-config
+valgrind            valgrind
 "
 
 # The package of Python's own tests bears the version of Python: of the one that

@@ -33,6 +33,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("sockets", 4),
     ("daq", 4),
     ("bench", 4),
+    ("capi", 4),
     ("cli", 5),
 ];
 

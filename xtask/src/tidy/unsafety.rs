@@ -8,11 +8,12 @@ use super::outcome::Outcome;
 use super::tree::Tree;
 use super::workspace::Workspace;
 
-/// The crates that may hold `unsafe`: instructions, shared memory, the kernel, the system, libfabric, and the preload
-/// library, whose functions are an ABI.
+/// The crates that may hold `unsafe`: instructions, shared memory, the kernel, the system, libfabric, and the libraries
+/// whose functions are an ABI: the preload library, and the face for C.
 const MAY_HOLD: &[&str] = &[
     "crates/cpu",
     "crates/calls",
+    "crates/capi",
     "crates/ofi",
     "crates/shm",
     "crates/sys",
