@@ -13,8 +13,11 @@ rm -rf "$place/package" "$place/all"
 mkdir -p "$place/all"
 
 others=()
-for manifest in xtask/Cargo.toml benches/Cargo.toml tests/*/Cargo.toml; do
-    others+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
+for manifest in $(git ls-files '*/Cargo.toml'); do
+    # Those outside of the workspace are none of its packages.
+    case $manifest in fuzz/* | benches/rivals/*) continue ;; esac
+    ! grep -q '^publish = false' "$manifest" ||
+        others+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
 done
 cargo package --quiet --locked --workspace --no-verify --allow-dirty "${others[@]}" --target-dir "$place"
 

@@ -7,7 +7,7 @@
 //! What holds for all of it:
 //!
 //! - No input ends the process. A null pointer, a handle that was closed or is of another kind, a call at the wrong
-//!   time: each is an error ([`handles`], [`border`]).
+//!   time: each is an error (`handles.rs`, `border.rs`).
 //! - No panic crosses the border: it becomes `BW_E_INTERNAL`.
 //! - The path of a message takes no lock, and makes no memory.
 //! - A handle is used by one thread at a time; what may be shared can be cloned.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use barewire::{Connection, Receiver, Sender};
 
-use crate::border::{BW_NO_WAIT, bytes, nothing, timeout};
+use crate::border::{BW_FOREVER, BW_NO_WAIT, bytes, nothing, timeout};
 use crate::failure::{BwE, Failure, Result};
 use crate::handles::{Handle, InUse, Object, enter_held};
 use crate::kinds::Sending;
@@ -57,23 +57,16 @@ impl HasReceiver for Sending<Connection> {
     }
 }
 
-/// Sends. As [`receive`], this is the path of every message: with one call of each kind, all of it goes into the
-/// function that C calls.
+/// Sends. As [`receive`], this is the path of every message: it goes into the function that C calls.
 #[inline(always)]
 pub(crate) fn send(sender: &mut Sender, message: &[u8], timeout_ns: i64) -> Result<i32> {
-    if timeout_ns == BW_NO_WAIT {
-        return send_now(sender, message);
+    match timeout_ns {
+        ..=BW_FOREVER => sender.send(message)?,
+        BW_NO_WAIT if !sender.try_send(message)? => return Err(Failure::WouldBlock),
+        BW_NO_WAIT => {}
+        _ => sender.send_timeout(message, timeout(timeout_ns))?,
     }
-    sender.send_timeout(message, timeout(timeout_ns))?;
     Ok(0)
-}
-
-#[inline(never)]
-fn send_now(sender: &mut Sender, message: &[u8]) -> Result<i32> {
-    match sender.try_send(message)? {
-        true => Ok(0),
-        false => Err(Failure::WouldBlock),
-    }
 }
 
 /// A message of a batch, which was checked.
@@ -185,20 +178,14 @@ fn nothing_reserved() -> Failure {
 
 #[inline(always)]
 pub(crate) fn receive(receiver: &mut Receiver, into: &mut [u8], timeout_ns: i64) -> Result<i64> {
-    if timeout_ns == BW_NO_WAIT {
-        return receive_now(receiver, into);
-    }
-    match receiver.recv_timeout(into, timeout(timeout_ns))? {
+    let received = match timeout_ns {
+        ..=BW_FOREVER => return Ok(receiver.recv(into)? as i64),
+        BW_NO_WAIT => receiver.try_recv(into)?,
+        _ => receiver.recv_timeout(into, timeout(timeout_ns))?,
+    };
+    match received {
         Some(len) => Ok(len as i64),
-        None => Err(Failure::TimedOut),
-    }
-}
-
-#[inline(never)]
-fn receive_now(receiver: &mut Receiver, into: &mut [u8]) -> Result<i64> {
-    match receiver.try_recv(into)? {
-        Some(len) => Ok(len as i64),
-        None => Err(Failure::WouldBlock),
+        None => Err(nothing(timeout_ns)),
     }
 }
 
