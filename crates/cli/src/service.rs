@@ -83,10 +83,10 @@ struct Which {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sudo barewire enable redis-server --now
+  sudo barewire enable nginx --now
   sudo barewire enable nginx --profile throughput --set spin_us=50
   barewire enable --user my-worker
-  barewire disable redis-server
+  sudo barewire disable nginx
 Writes SERVICE.service.d/50-barewire.conf, which sets LD_PRELOAD for the service.
 Both ends of a connection must be accelerated: enable each service, or use `barewire run`.")]
 pub struct EnableArgs {

@@ -69,11 +69,12 @@ fn candidates() -> Vec<PathBuf> {
     let Some(folder) = own.parent() else {
         return Vec::new();
     };
-    ["", "../lib", "../lib/barewire", "../release", "../debug"]
-        .iter()
-        .map(|place| match *place {
-            "" => folder.join(LIBRARY),
-            place => folder.join(place).join(LIBRARY),
-        })
+    let beside = ["lib", "lib/barewire", "release", "debug"];
+    let above = folder.parent().unwrap_or(folder);
+    let places = beside.iter().map(|place| above.join(place));
+    [folder.to_owned()]
+        .into_iter()
+        .chain(places)
+        .map(|place| place.join(LIBRARY))
         .collect()
 }
