@@ -60,7 +60,7 @@ try_command() {
     grep -q LD_PRELOAD=/usr/lib/barewire/libbarewire_sockets.so \
         /etc/systemd/system/redis-server.service.d/50-barewire.conf || fail "barewire enable"
     barewire disable redis-server
-    barewire lab reproduce cbn-ping >/dev/null || fail "barewire lab"
+    barewire lab run cbn-ping >/dev/null || fail "barewire lab"
 }
 
 try_c() {
