@@ -32,3 +32,28 @@ fn an_aperture_is_granted_on_connections_of_its_own_node() {
     let twice = connection.grant(&own, 3).unwrap_err();
     assert_eq!(twice, Error::GrantedAlready);
 }
+
+#[test]
+fn what_a_closed_connection_was_granted_can_be_granted_again() {
+    let name = format!("apertures-again-{}", std::process::id());
+    let (server, client) = (Node::new().unwrap(), Node::new().unwrap());
+    let _listener = server.listen(&name).unwrap();
+    let pair = || {
+        thread::scope(|scope| {
+            let connecting = scope.spawn(|| client.connect(&name).unwrap());
+            let accepted = server.next_request(SECOND).unwrap().accept().unwrap();
+            (accepted, connecting.join().unwrap())
+        })
+    };
+    let ((first, first_far), (second, second_far)) = (pair(), pair());
+    let aperture = server
+        .export(ApertureConfig::new(64, Rights::Read))
+        .unwrap();
+    // The client closes it before it has heard of the grant, and the server does not know yet.
+    drop(first_far);
+    first.grant(&aperture, 1).unwrap();
+    client.next_event(Duration::from_millis(100)).unwrap();
+    server.next_event(Duration::from_millis(100)).unwrap();
+    second.grant(&aperture, 2).unwrap();
+    assert_eq!(second_far.import(SECOND).unwrap().0, 2);
+}

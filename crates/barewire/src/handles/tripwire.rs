@@ -76,8 +76,11 @@ impl Tripwire {
 
 impl Drop for Tripwire {
     fn drop(&mut self) {
-        self.core.disarm();
-        self.node.state().doorbells.free_source(self.core.source);
+        // A child may find the lock taken by a thread that it does not have.
+        if self.node.base.check_fork().is_ok() {
+            self.core.disarm();
+            self.node.state().doorbells.free_source(self.core.source);
+        }
     }
 }
 

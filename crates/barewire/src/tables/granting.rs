@@ -86,6 +86,7 @@ impl State {
             return Err(Misconduct::Control("not a grant"));
         };
         let Some(serial) = self.serial_if_open(index, connection)? else {
+            self.decline(index, aperture);
             return Ok(());
         };
         let peer = &mut self.peers[index];
@@ -136,6 +137,14 @@ impl State {
             charges: event,
         });
         Ok(())
+    }
+
+    /// The connection of a grant was closed meanwhile. Its owner may grant the aperture again, over another one.
+    fn decline(&mut self, index: usize, aperture: u32) {
+        let (_, known) = self.peers[index].granted.count(aperture);
+        if !known {
+            self.send(index, &Message::Release { aperture }, &[]);
+        }
     }
 
     /// Has the end of a peer tell its apertures even if nobody polls. `false` if no thread can
