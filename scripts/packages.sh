@@ -38,7 +38,8 @@ multiarch=$(cc -print-multiarch)
 build() {
     if [ "$profile" = release ]; then
         export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$BAREWIRE_ROOT=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-        target=$target/packages-build built=$target/packages-build/release
+        target=$target/packages-build
+        built=$target/release
         export CARGO_TARGET_DIR=$target
     fi
     cargo build --locked --profile "$profile" -p barewire-cli -p barewire-sockets

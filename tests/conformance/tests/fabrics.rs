@@ -3,7 +3,7 @@
 use barewire_conformance::fabrics::broken::SOUND;
 use barewire_conformance::fabrics::card::Card;
 use barewire_conformance::fabrics::carriers::{OfiTcp, Tcp, Tls};
-use barewire_conformance::fabrics::network::Network;
+use barewire_conformance::fabrics::network::{LIBFABRIC, MEMORY, Network, TCP, TLS};
 use barewire_conformance::fabrics::private::Private;
 use barewire_conformance::fabrics::rdma::Rdma;
 use barewire_conformance::fabrics::shared::Shared;
@@ -39,7 +39,7 @@ passes!(shared_memory: Shared {
     doorbells: doorbell::cases,
 });
 
-passes!(network_spinning: Network<true, false> {
+passes!(network_spinning: Network<true, MEMORY> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
@@ -48,7 +48,7 @@ passes!(network_spinning: Network<true, false> {
     streams: transport::stream_cases,
 });
 
-passes!(network_sleeping: Network<false, false> {
+passes!(network_sleeping: Network<false, MEMORY> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
@@ -57,7 +57,7 @@ passes!(network_sleeping: Network<false, false> {
     streams: transport::stream_cases,
 });
 
-passes!(hosts_spinning: Network<true, true> {
+passes!(hosts_spinning: Network<true, TCP> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
@@ -66,7 +66,39 @@ passes!(hosts_spinning: Network<true, true> {
     streams: transport::stream_cases,
 });
 
-passes!(hosts_sleeping: Network<false, true> {
+passes!(hosts_sleeping: Network<false, TCP> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+passes!(hosts_over_tls: Network<false, TLS> {
+    memory_of_apertures: memory::cases,
+    tripwires: tripwire::cases,
+    tripwires_on_owners: waiting::cases,
+    event_queues: events::cases,
+    connections: transport::cases,
+    streams: transport::stream_cases,
+});
+
+/// As `passes!`, if libfabric is installed.
+macro_rules! passes_with_libfabric {
+    ($name:ident: $fabric:ty { $($test:ident: $suite:ident::$cases:ident),* $(,)? }) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $test() {
+                if OfiTcp::is_there(concat!(stringify!($name), "::", stringify!($test))) {
+                    check::<$fabric>(&$suite::$cases::<$fabric>());
+                }
+            })*
+        }
+    };
+}
+
+passes_with_libfabric!(hosts_over_libfabric: Network<true, LIBFABRIC> {
     memory_of_apertures: memory::cases,
     tripwires: tripwire::cases,
     tripwires_on_owners: waiting::cases,
@@ -99,9 +131,6 @@ passes!(carrier_over_tls: Tls {
     carriers: carrier::cases,
 });
 
-#[test]
-fn carrier_over_libfabric() {
-    if OfiTcp::is_there("carrier_over_libfabric") {
-        check::<OfiTcp>(&carrier::cases::<OfiTcp>());
-    }
-}
+passes_with_libfabric!(carrier_over_libfabric: OfiTcp {
+    carriers: carrier::cases,
+});
