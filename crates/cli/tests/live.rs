@@ -420,7 +420,7 @@ fn what_was_sent_to_another_host_and_not_read_there_is_dumped() {
             .ok_or(there.to_string())
     });
     let sent = queue_of(&client, &[])["outgoing"].clone();
-    assert_eq!(sent["ring_bytes"], 64 << 10);
+    assert_eq!(sent["ring_bytes"], HostsConfig::default().ring_bytes);
     assert_eq!(sent["waiting"]["frames"], 0, "{sent:#}");
     assert_eq!(sent["under_way"]["frames"], 2, "{sent:#}");
     assert_eq!(sent["under_way"]["payload_bytes"], 400, "{sent:#}");
