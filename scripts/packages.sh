@@ -11,8 +11,8 @@
 #   PACKAGES_PROFILE    cargo's profile: release, or dev for a try
 #   SOURCE_DATE_EPOCH   time of all files; by default that of the last commit
 #
-# The same sources, tools and time give the same bytes, wherever the folder of the sources lies: paths in what is built begin
-# with /barewire.
+# The same sources, tools and time are to give the same bytes, wherever the folder of the sources lies: paths in what is built
+# begin with /barewire.
 #
 # Needs dpkg-deb, binutils and gzip, besides what building needs.
 set -euo pipefail
