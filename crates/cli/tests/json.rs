@@ -3,22 +3,25 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/pair.rs"]
+mod pair;
+#[path = "common/program.rs"]
+mod program;
 #[path = "common/wait.rs"]
 mod wait;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use barewire::{Connection, Node};
+use barewire::Node;
 use common::barewire;
+use pair::pair;
+use program::Program;
 use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/reference/json.md");
 const COUNTERS: &str = include_str!("../../../docs/reference/counters.md");
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a command prints: one value, or one on each line.
 fn printed(arguments: &[&str]) -> Vec<Value> {
@@ -95,21 +98,6 @@ fn compare(heading: &str, values: &[Value], more: &str, may_lack: &[&str]) {
     }
 }
 
-/// Two nodes of this process, each with an end of the same connection.
-fn pair(name: &str) -> ((Node, Connection), (Node, Connection)) {
-    let server = Node::new().expect("a node");
-    let _listener = server.listen(name).expect("the name is free");
-    let asked = name.to_owned();
-    let client = std::thread::spawn(move || {
-        let node = Node::new().expect("a node");
-        let connection = node.connect(&asked).expect("somebody listens");
-        (node, connection)
-    });
-    let request = server.next_request(Some(PATIENCE)).expect("it comes");
-    let connection = request.accept().expect("it stays");
-    ((server, connection), client.join().expect("no panic"))
-}
-
 #[test]
 fn what_is_printed_of_nodes_is_described() {
     let ((server, _server_end), (client, client_end)) =
@@ -158,46 +146,10 @@ fn served<T: Send>(nodes: &[&Node], work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// A program under `run` with a connection to itself.
-struct Program(Child);
-
-impl Program {
-    fn start() -> Program {
-        const CODE: &str = "
-import socket, sys
-listener = socket.create_server(('127.0.0.1', 0))
-one = socket.create_connection(listener.getsockname())
-other = listener.accept()[0]
-for _ in range(200):
-    one.sendall(b'x' * 100)
-    other.recv(100)
-    other.sendall(b'y' * 10)
-    one.recv(10)
-print('ready', flush=True)
-sys.stdin.read()
-";
-        let mut command = barewire(&["run", "--profile", "latency", "python3", "-c", CODE]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("barewire starts");
-        let mut said = String::new();
-        let output = child.stdout.take().expect("piped");
-        BufReader::new(output).read_line(&mut said).expect("a line");
-        assert_eq!(said, "ready\n");
-        Program(child)
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        wait::ended(&mut self.0, PATIENCE);
-    }
-}
-
 #[test]
 fn what_is_printed_of_sockets_is_described() {
     let program = Program::start();
-    let pid = program.0.id().to_string();
+    let pid = program.pid().to_string();
     for arguments in [&["ls", &pid, "--json"][..], &["ls", "--sockets", "--json"]] {
         let printed = printed(arguments);
         let settings = "`spin_ns`, `calls_before`, `bytes_before`";

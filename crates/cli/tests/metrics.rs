@@ -3,6 +3,10 @@
 
 #[path = "common/mod.rs"]
 mod common;
+#[path = "common/pair.rs"]
+mod pair;
+#[path = "common/program.rs"]
+mod program;
 #[path = "../../daq/src/monitor/prometheus/rules.rs"]
 mod rules;
 #[path = "common/wait.rs"]
@@ -14,8 +18,9 @@ use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use barewire::{Connection, Node};
 use common::barewire;
+use pair::pair;
+use program::Program;
 
 /// Which rules are checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -35,21 +40,6 @@ fn text(bytes: &[u8]) -> String {
 fn once(arguments: &[&str]) -> Output {
     let arguments = [&["metrics"], arguments].concat();
     barewire(&arguments).output().expect("barewire starts")
-}
-
-/// Two nodes of this process, each with an end of the same connection.
-fn pair(name: &str) -> ((Node, Connection), (Node, Connection)) {
-    let server = Node::new().expect("a node");
-    let _listener = server.listen(name).expect("the name is free");
-    let asked = name.to_owned();
-    let client = std::thread::spawn(move || {
-        let node = Node::new().expect("a node");
-        let connection = node.connect(&asked).expect("somebody listens");
-        (node, connection)
-    });
-    let request = server.next_request(Some(PATIENCE)).expect("it comes");
-    let connection = request.accept().expect("it stays");
-    ((server, connection), client.join().expect("no panic"))
 }
 
 /// The value of the one sample whose line has all of these parts.
@@ -122,33 +112,14 @@ fn what_is_told_is_open_metrics_and_true() {
 /// A program with the library whose socket is told.
 #[test]
 fn sockets_of_unmodified_programs_are_told() {
-    const PROGRAM: &str = "
-import socket, sys
-listener = socket.create_server(('127.0.0.1', 0))
-one = socket.create_connection(listener.getsockname())
-other = listener.accept()[0]
-for _ in range(2000):
-    one.sendall(b'x' * 100)
-    other.recv(100)
-    other.sendall(b'y' * 10)
-    one.recv(10)
-print('ready', flush=True)
-sys.stdin.read()
-";
-    let mut command = barewire(&["run", "--profile", "latency", "python3", "-c", PROGRAM]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().expect("barewire starts");
-    let mut said = String::new();
-    let output = child.stdout.take().expect("piped");
-    BufReader::new(output).read_line(&mut said).expect("a line");
-    assert_eq!(said, "ready\n");
+    let program = Program::start();
     let metrics = text(&once(&[]).stdout);
     assert_eq!(
         rules::broken(&metrics, Format::OpenMetrics),
         [""; 0],
         "{metrics}"
     );
-    let own = format!("pid=\"{}\"", child.id());
+    let own = format!("pid=\"{}\"", program.pid());
     assert!(value(&metrics, &["barewire_process_visible", &own]) > 0.5);
     let state = "state=\"accelerated\"";
     let accelerated = value(&metrics, &["barewire_process_sockets{", &own, state]);
@@ -159,8 +130,6 @@ sys.stdin.read()
     });
     let bytes = bytes.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
     assert!(bytes.sum::<f64>() > 100_000.0, "{metrics}");
-    drop(child.stdin.take());
-    assert!(wait::ended(&mut child, PATIENCE).success());
 }
 
 /// A server that ends with the test.

@@ -1,5 +1,7 @@
 //! `barewire top` before a terminal, which is given back whatever happens, and as text and JSON on what is none.
 
+#[path = "common/pair.rs"]
+mod pair;
 #[path = "common/seat.rs"]
 mod seat;
 #[path = "common/wait.rs"]
@@ -9,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use barewire::{Connection, Node};
+use pair::pair;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
 use seat::{ENTER, LEAVE, PATIENCE, Seat};
@@ -30,21 +32,6 @@ fn printed(arguments: &[&str]) -> Output {
     let output = top(arguments).output().expect("barewire starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     output
-}
-
-/// Two nodes of this process, each with an end of the same connection.
-fn pair(name: &str) -> ((Node, Connection), (Node, Connection)) {
-    let server = Node::new().expect("a node");
-    let _listener = server.listen(name).expect("the name is free");
-    let asked = name.to_owned();
-    let client = std::thread::spawn(move || {
-        let node = Node::new().expect("a node");
-        let connection = node.connect(&asked).expect("somebody listens");
-        (node, connection)
-    });
-    let request = server.next_request(Some(PATIENCE)).expect("it comes");
-    let connection = request.accept().expect("it stays");
-    ((server, connection), client.join().expect("no panic"))
 }
 
 #[test]

@@ -21,6 +21,34 @@ macro_rules! passes {
     };
 }
 
+/// As `passes!`, if libfabric is installed.
+macro_rules! passes_with_libfabric {
+    ($name:ident: $fabric:ty { $($test:ident: $suite:ident::$cases:ident),* $(,)? }) => {
+        mod $name {
+            use super::*;
+            $(#[test] fn $test() {
+                if OfiTcp::is_there(concat!(stringify!($name), "::", stringify!($test))) {
+                    check::<$fabric>(&$suite::$cases::<$fabric>());
+                }
+            })*
+        }
+    };
+}
+
+/// What two nodes of crate `barewire` have to pass, whatever lies between them.
+macro_rules! nodes_pass {
+    ($passes:ident, $name:ident: $fabric:ty) => {
+        $passes!($name: $fabric {
+            memory_of_apertures: memory::cases,
+            tripwires: tripwire::cases,
+            tripwires_on_owners: waiting::cases,
+            event_queues: events::cases,
+            connections: transport::cases,
+            streams: transport::stream_cases,
+        });
+    };
+}
+
 passes!(private: Private<SOUND> {
     windows: window::cases,
     queues: queue::cases,
@@ -39,73 +67,12 @@ passes!(shared_memory: Shared {
     doorbells: doorbell::cases,
 });
 
-passes!(network_spinning: Network<true, MEMORY> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
-
-passes!(network_sleeping: Network<false, MEMORY> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
-
-passes!(hosts_spinning: Network<true, TCP> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
-
-passes!(hosts_sleeping: Network<false, TCP> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
-
-passes!(hosts_over_tls: Network<false, TLS> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
-
-/// As `passes!`, if libfabric is installed.
-macro_rules! passes_with_libfabric {
-    ($name:ident: $fabric:ty { $($test:ident: $suite:ident::$cases:ident),* $(,)? }) => {
-        mod $name {
-            use super::*;
-            $(#[test] fn $test() {
-                if OfiTcp::is_there(concat!(stringify!($name), "::", stringify!($test))) {
-                    check::<$fabric>(&$suite::$cases::<$fabric>());
-                }
-            })*
-        }
-    };
-}
-
-passes_with_libfabric!(hosts_over_libfabric: Network<true, LIBFABRIC> {
-    memory_of_apertures: memory::cases,
-    tripwires: tripwire::cases,
-    tripwires_on_owners: waiting::cases,
-    event_queues: events::cases,
-    connections: transport::cases,
-    streams: transport::stream_cases,
-});
+nodes_pass!(passes, network_spinning: Network<true, MEMORY>);
+nodes_pass!(passes, network_sleeping: Network<false, MEMORY>);
+nodes_pass!(passes, hosts_spinning: Network<true, TCP>);
+nodes_pass!(passes, hosts_sleeping: Network<false, TCP>);
+nodes_pass!(passes, hosts_over_tls: Network<false, TLS>);
+nodes_pass!(passes_with_libfabric, hosts_over_libfabric: Network<true, LIBFABRIC>);
 
 passes!(simulated_card: Card {
     windows: window::cases,
