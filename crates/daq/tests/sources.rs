@@ -327,8 +327,13 @@ fn a_killed_replay_joins_again_and_everything_is_accounted_for() {
         "{}",
         outcome.ledger
     );
+    // On a busy machine it is killed before its first report: then its life is named all the same.
+    let died = [
+        "source 1, died, life 1",
+        "source 1, died before its first report, life 1",
+    ];
     assert!(
-        outcome.ledger.contains("source 1, died, life 1"),
+        died.iter().any(|it| outcome.ledger.contains(it)),
         "{}",
         outcome.ledger
     );

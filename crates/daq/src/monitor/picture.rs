@@ -14,7 +14,7 @@ pub struct Seen<R> {
     pub lives: u32,
     /// Its last report.
     pub report: R,
-    /// The last reports of those before it that died.
+    /// The last reports of those before it that died; all 0 of one that died before its first.
     pub past: Vec<R>,
 }
 

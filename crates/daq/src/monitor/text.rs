@@ -199,10 +199,14 @@ pub fn ledger(picture: &Picture) -> (String, Result<(), String>) {
     (text, verdict)
 }
 
-fn each<R>(seen: &[Seen<R>], mut say: impl FnMut(&str, &R)) {
+fn each<R: Default + PartialEq>(seen: &[Seen<R>], mut say: impl FnMut(&str, &R)) {
     for (at, seen) in seen.iter().enumerate() {
         for (life, report) in seen.past.iter().enumerate() {
-            say(&format!("{at}, died, life {}", life + 1), report);
+            let when = match *report == R::default() {
+                true => " before its first report",
+                false => "",
+            };
+            say(&format!("{at}, died{when}, life {}", life + 1), report);
         }
         let name = match seen.live {
             true => at.to_string(),
@@ -518,5 +522,12 @@ mod tests {
         let next = lines(&picture, &config, &mut rates, 1_795_476_666);
         assert!(next.contains(": 0 events/s"), "{next}");
         assert!(next.contains("held up 0 %"), "{next}");
+        // A life that ended before its first report is a life.
+        picture.sources[0].past = vec![SourceReport::default()];
+        let (text, _) = ledger(&picture);
+        let named = "source 0, died before its first report, life 1: offered 0";
+        assert!(text.contains(named), "{text}");
+        let said = lost(&picture, &config).expect("a source died");
+        assert!(said.starts_with("source 0 died"), "{said}");
     }
 }

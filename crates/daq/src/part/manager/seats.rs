@@ -26,6 +26,7 @@ struct Seat {
     /// Its last report, and whether nothing will change any more.
     report: Vec<u64>,
     last: bool,
+    /// The last reports of those before it that died; empty if none had come.
     past: Vec<Vec<u64>>,
     /// How values of a builder are spread, and of those before it that died.
     spreads: Spreads,
@@ -405,7 +406,8 @@ impl Seats {
             seat.link = Some(guest.link);
             seat.outbox = guest.outbox;
             let report = core::mem::take(&mut seat.report);
-            if !report.is_empty() {
+            // Who was ready for this run and ended before its first report had a life too.
+            if !report.is_empty() || seat.ready.is_some() {
                 seat.past.push(report);
             }
             seat.past_spreads.add(&seat.spreads);
