@@ -4,7 +4,7 @@
 mod wait;
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 struct Folder(PathBuf);
@@ -336,23 +336,37 @@ fn deliberate_faults_are_reported() {
 }
 
 /// What a run says when it waits for an operator: an order that is refused is told by the status.
+/// A run that ends with the test: its parts end with it.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn an_order_that_is_refused_is_told_by_the_status() {
     let folder = Folder::new("order");
     let settings = format!(
-        "[run]\nname = \"daq-order-{}\"\nevents = 0\n",
+        "[run]\nname = \"daq-order-{}\"\nevents = 0\n[parts]\npatience = \"60 s\"\n",
         std::process::id()
     );
     std::fs::write(folder.0.join("a.toml"), settings).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
     command.current_dir(&folder.0);
     command.args(["daq", "run", "a.toml", "--quiet", "--hold"]);
-    let mut run = command.stdout(Stdio::null()).spawn().expect("it starts");
+    let mut run = Run(command.stdout(Stdio::null()).spawn().expect("it starts"));
     let order = |what: &str| folder.barewire(&["order", "a.toml", what]);
-    let accepted = |what: &str| (order(what).status.code() == Some(0)).then_some(());
-    wait::until(Duration::from_secs(30), || {
-        accepted("start").ok_or("it does not start")
-    });
+    let accepted = |what: &str| {
+        let answer = order(what);
+        let said = || format!("{what}: {}{}", text(&answer.stdout), text(&answer.stderr));
+        (answer.status.code() == Some(0))
+            .then_some(())
+            .ok_or_else(said)
+    };
+    wait::until(Duration::from_secs(60), || accepted("start"));
     let refused = order("start");
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused.stdout));
     assert!(
@@ -363,10 +377,8 @@ fn an_order_that_is_refused_is_told_by_the_status() {
     assert_eq!(order("status").status.code(), Some(0));
     assert_eq!(order("quit").status.code(), Some(1), "it runs");
     assert_eq!(order("abort").status.code(), Some(0));
-    wait::until(Duration::from_secs(60), || {
-        accepted("quit").ok_or("it does not end")
-    });
-    assert_eq!(run.wait().expect("a child").code(), Some(4));
+    wait::until(Duration::from_secs(60), || accepted("quit"));
+    assert_eq!(run.0.wait().expect("a child").code(), Some(4));
 }
 
 #[test]
