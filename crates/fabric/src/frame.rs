@@ -121,6 +121,9 @@ const _: () = {
 /// aligned copy is worth more than the line.
 const ALIGNED_FROM_BYTES: usize = 1024;
 
+/// Most payload bytes of a frame that takes one line.
+pub(crate) const ONE_LINE_BYTES_MAX: usize = LINE_BYTES - HEADER_BYTES;
+
 /// Where the payload of a frame with `payload_bytes` begins: behind the header, or on the
 /// next line where that costs no line or the payload is long.
 #[inline]

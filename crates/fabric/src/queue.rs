@@ -72,7 +72,7 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
     /// If the message is longer than a frame.
     #[inline]
     pub fn send_frame(&mut self, message: &[u8]) -> Result<bool, Violation> {
-        if self.ring.send_in_line(message) {
+        if self.ring.send_in_line(message) || self.ring.send_in_one_line(message) {
             return Ok(true);
         }
         if let Some(piece_bytes) = self.ring.piece_bytes(message.len()) {

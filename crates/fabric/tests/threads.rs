@@ -108,13 +108,16 @@ fn messages_between_two_threads() {
         let mut receiver = MessageReceiver::new(receiver, 1 << 20);
         let thread = thread::spawn(move || send_all(sender, count, 3, |_| ()));
         let mut rng = Rng::from_seed(3);
-        let begin = Instant::now();
+        // On a busy machine each yield takes long: what counts is that it goes on.
+        let mut last_new = Instant::now();
         let mut number = 0;
         while number < count {
             let before = number;
             number = take_all(&mut receiver, &mut rng, ring_bytes, number);
-            if number == before {
-                assert!(begin.elapsed() < PATIENCE, "stuck at {number}");
+            if number > before {
+                last_new = Instant::now();
+            } else {
+                assert!(last_new.elapsed() < PATIENCE, "stuck at {number}");
                 thread::yield_now();
             }
         }
@@ -146,14 +149,16 @@ fn bytes_between_two_threads() {
         let mut rng = Rng::from_seed(5);
         let mut buffer = vec![0; 9000];
         let mut at = 0;
-        let begin = Instant::now();
+        let mut last_new = Instant::now();
         while at < expected.len() {
             let len = 1 + rng.index(8999);
             let got = receiver.read(&mut buffer[..len]).unwrap();
             assert!(buffer[..got] == expected[at..at + got], "at {at}");
             at += got;
-            if got == 0 {
-                assert!(begin.elapsed() < PATIENCE, "stuck at {at}");
+            if got > 0 {
+                last_new = Instant::now();
+            } else {
+                assert!(last_new.elapsed() < PATIENCE, "stuck at {at}");
                 thread::yield_now();
             }
         }
