@@ -5,42 +5,24 @@
 //! writes it. What finds no room is counted, and so is what exceeds a number of lines a second: no peer can fill a disk
 //! by misbehaving.
 
-use std::fmt;
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use barewire_sys::process::start_thread;
-
-/// How much a line matters. A level logs its own lines, and those of the levels before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A peer broke the protocol.
-    Error,
-    /// A peer died or was refused.
-    Warn,
-    /// Links and names come and go.
-    Info,
-}
-
-const LEVELS: [(Level, &str); 3] = [
-    (Level::Error, "error"),
-    (Level::Warn, "warn"),
-    (Level::Info, "info"),
-];
+pub use barewire_units::log::Level;
+use barewire_units::log::{Line, RATE_MAX, VARIABLE, Wanted};
 
 /// Lines that wait for the thread.
 const WAITING_MAX: usize = 1024;
-/// Lines that are written in a second.
-const RATE_MAX: u32 = 200;
 /// How long the end of a node waits for its lines to be written.
 const PATIENCE: Duration = Duration::from_millis(100);
-
-const VARIABLE: &str = "BAREWIRE_LOG";
 
 /// What the thread is given.
 enum Entry {
@@ -64,10 +46,11 @@ fn log() -> Option<&'static Log> {
     static LOG: OnceLock<Option<Log>> = OnceLock::new();
     LOG.get_or_init(|| {
         let text = std::env::var_os(VARIABLE)?;
-        let opened = Wanted::parse(&text.to_string_lossy()).and_then(|wanted| match wanted {
-            Some(wanted) => Log::open(&wanted).map(Some),
-            None => Ok(None),
-        });
+        let opened = match Wanted::parse(text.as_bytes()) {
+            Ok(Some(wanted)) => Log::open(&wanted).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        };
         opened.unwrap_or_else(|error| {
             let text = text.to_string_lossy();
             // Where nobody can be told, there is nothing else to try.
@@ -106,39 +89,8 @@ pub fn settle() {
     }
 }
 
-/// What the variable asks for.
-#[derive(Debug, PartialEq, Eq)]
-struct Wanted {
-    level: Level,
-    /// None: standard error.
-    file: Option<PathBuf>,
-}
-
-impl Wanted {
-    /// `None`: no log.
-    fn parse(text: &str) -> Result<Option<Wanted>, String> {
-        let (level, file) = match text.split_once(':') {
-            Some((level, file)) => (level, Some(file)),
-            None => (text, None),
-        };
-        if ["", "off"].contains(&level) {
-            return Ok(None);
-        }
-        let known = LEVELS.iter().find(|(_, name)| *name == level);
-        let (level, _) = known.ok_or(
-            "write off, error, warn or info, then `:` and a file, or nothing for standard error",
-        )?;
-        let file = file.filter(|file| !file.is_empty());
-        let pid = std::process::id().to_string();
-        Ok(Some(Wanted {
-            level: *level,
-            file: file.map(|file| file.replace("%p", &pid).into()),
-        }))
-    }
-}
-
 impl Log {
-    fn open(wanted: &Wanted) -> Result<Log, String> {
+    fn open(wanted: &Wanted<'_>) -> Result<Log, String> {
         let sink: Box<dyn Write + Send> = match &wanted.file {
             None => Box::new(io::stderr()),
             // The environment is of somebody with fewer rights.
@@ -158,9 +110,31 @@ impl Log {
     }
 }
 
-fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+fn open(pattern: &[u8]) -> io::Result<Box<dyn Write + Send>> {
+    let path = path(pattern);
+    let path = Path::new(OsStr::from_bytes(&path));
     let file = OpenOptions::new().append(true).create(true).open(path)?;
     Ok(Box::new(file))
+}
+
+/// The path that a pattern stands for: `%p` is the process id.
+fn path(pattern: &[u8]) -> Vec<u8> {
+    let pid = std::process::id().to_string();
+    let mut path = Vec::new();
+    let mut rest = pattern;
+    while let [first, after @ ..] = rest {
+        match rest.strip_prefix(b"%p") {
+            Some(after) => {
+                path.extend_from_slice(pid.as_bytes());
+                rest = after;
+            }
+            None => {
+                path.push(*first);
+                rest = after;
+            }
+        }
+    }
+    path
 }
 
 /// Writes what comes, until the process ends.
@@ -186,27 +160,16 @@ fn write_all(waiting: &Receiver<Entry>, mut sink: impl Write) {
                     0 => String::new(),
                     count => format!("({count} lines left out)\n"),
                 };
-                let line = Line(since, level, &text);
+                let line = Line {
+                    since_epoch: since,
+                    level,
+                    pid: std::process::id(),
+                    text,
+                };
                 // A log that cannot be written harms nobody.
                 let _ = sink.write_all(format!("{before}{line}").as_bytes());
             }
         }
-    }
-}
-
-/// `SECONDS LEVEL barewire[PID]: TEXT`
-struct Line<'a>(Duration, Level, &'a str);
-
-impl fmt::Display for Line<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Line(since, level, text) = self;
-        let (seconds, millis) = (since.as_secs(), since.subsec_millis());
-        let (_, level) = LEVELS[*level as usize];
-        let pid = std::process::id();
-        write!(f, "{seconds}.{millis:03} {level} barewire[{pid}]: ")?;
-        // Names come from other processes: a line stays one.
-        let harmless = |one: char| if one.is_control() { '?' } else { one };
-        writeln!(f, "{}", text.chars().map(harmless).collect::<String>())
     }
 }
 
@@ -215,16 +178,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_has_a_level_and_a_file() {
-        let parse = |text: &str| Wanted::parse(text);
-        assert_eq!(parse(""), Ok(None));
-        assert_eq!(parse("off"), Ok(None));
-        let wanted = parse("warn").expect("good").expect("wanted");
-        assert_eq!((wanted.level, wanted.file), (Level::Warn, None));
-        let wanted = parse("info:/tmp/a:%p").expect("good").expect("wanted");
-        let name = format!("/tmp/a:{}", std::process::id());
-        assert_eq!(wanted.file, Some(PathBuf::from(name)));
-        assert!(parse("loud").is_err() && parse("/tmp/a").is_err());
+    fn the_process_id_stands_in_names_where_it_is_asked_for() {
+        let pid = std::process::id();
+        assert_eq!(path(b"/a/%p.%p%"), format!("/a/{pid}.{pid}%").into_bytes());
+        assert_eq!(path(b"/a\xff"), b"/a\xff");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Processes and threads: ids, limits, signals, and whose program this is.
 
-use core::ffi::c_uint;
+use core::ffi::{c_int, c_uint};
 use core::ptr::null_mut;
 
 use crate::{Result, call};
@@ -52,6 +52,18 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     mask(&before, null_mut());
     result
+}
+
+/// Takes a signal that this thread was sent and holds back, so that it never comes. Does not wait for one.
+pub fn take_signal(signal: c_int) {
+    let set = 1_u64 << (signal - 1);
+    let no_time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let (set, time) = ((&raw const set) as usize, (&raw const no_time) as usize);
+    // SAFETY: a set of its size and a time to read; nothing is asked back.
+    let _ = unsafe { call(libc::SYS_rt_sigtimedwait, [set, 0, time, size_of::<u64>()]) };
 }
 
 /// Sets which signals this thread holds back.

@@ -16,7 +16,7 @@
 //!
 //! This code runs inside any program, at any time. So it takes no memory from the program's
 //! allocator and does not unwind. It leaves `errno` alone where the kernel would. It keeps no descriptor
-//! open, except while a connection looks for its other end. What it asks of the kernel for itself, it asks by
+//! open, except while a connection looks for its other end, and standard error if it is to log there. What it asks of the kernel for itself, it asks by
 //! `barewire-calls`, whose head says what those functions keep to. The C library's real functions are for the program's
 //! calls, and what goes on in them.
 //!
@@ -47,10 +47,12 @@ mod upgrade;
 mod wait;
 
 use barewire_calls::process::is_secure;
-use process::{memory, privilege, settings};
+use barewire_units::log::Level;
+use process::{log, memory, privilege, settings};
 use system::{own_descriptors, real};
 use table::{
-    descriptors, process_refs, reason_report, report, sockets, status, stream_memory, uring_rings,
+    descriptors, event_log, process_refs, reason_report, report, sockets, status, stream_memory,
+    uring_rings,
 };
 use upgrade::rendezvous;
 
@@ -84,8 +86,11 @@ extern "C" fn begin() {
     if is_secure() {
         return privilege::clear_variables();
     }
+    if let Some(value) = settings::variable(c"BAREWIRE_LOG") {
+        log::set_up(value);
+    }
     if !settings::read() {
-        return;
+        return log::end();
     }
     process::ids::note_own_ids();
     process::thread_words::set_up();
@@ -96,12 +101,20 @@ extern "C" fn begin() {
         // The capability mark that names its holder went with the socket.
         rendezvous::close(socket);
     });
+    event_log::set_up();
     if reserve() {
         stream::capture::set_up();
         memory::note_reserved();
         own_descriptors::make_room();
         handoff::fork::set_up();
         status::publish(stream::capture::addresses());
+    } else {
+        log::line(
+            Level::Warn,
+            format_args!(
+                "no address space is left for the library's tables: no connection is upgraded"
+            ),
+        );
     }
 }
 

@@ -8,6 +8,7 @@ pub mod family;
 pub mod fault;
 pub mod ids;
 pub mod lock;
+pub mod log;
 pub mod memory;
 pub mod open_files;
 pub mod privilege;

@@ -1,5 +1,6 @@
 //! The C library's real functions, and questions to the kernel.
 
+pub mod append;
 pub mod cancel;
 pub mod fd_passing;
 pub mod kernel;

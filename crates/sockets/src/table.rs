@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod descriptors;
 pub mod directions;
+pub mod event_log;
 pub mod flags;
 pub mod gate;
 pub mod inheritance;
@@ -15,6 +16,7 @@ pub mod references;
 pub mod report;
 pub mod ring_full_rests;
 pub mod slots;
+pub mod socket_name;
 pub mod socket_state;
 pub mod sockets;
 pub mod state;

@@ -15,6 +15,7 @@
 //! | [`Rng`] | xoshiro256\*\* | period 2²⁵⁶ − 1 |
 //! | [`Machine`] | a state machine as a table, by [`transitions!`] | |
 //! | [`Deadlines`] | until when each of many open things may stay open | |
+//! | [`log::Line`] | a line of the log that `BAREWIRE_LOG` asks for | |
 //!
 //! Arithmetic is checked in every build profile: the operators panic where the
 //! result does not fit, the `checked_` methods return `None`. No float is ever
@@ -30,6 +31,7 @@
 //! rng: random numbers
 //! machine: state machines as tables
 //! deadlines: until when open things may stay open
+//! log: lines of the log
 //! serde: quantities in files (feature `serde`)
 //! ```
 //!
@@ -51,6 +53,7 @@
 extern crate alloc;
 
 mod deadlines;
+pub mod log;
 mod machine;
 mod parse;
 mod rate;

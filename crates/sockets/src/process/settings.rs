@@ -11,6 +11,7 @@
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `reason_report` |
+//! | `BAREWIRE_LOG` | | | a level, then `:` and a file if lines are not to go to standard error. See `log` |
 //! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id. A regular file, not a link |
 //!
 //! | profile | `spin_us` | `calls_before` | `bytes_before` | for |
@@ -29,8 +30,10 @@
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use crate::process::ids;
+use barewire_units::log::Level;
+
 use crate::process::words::AtStart;
+use crate::process::{ids, log};
 
 /// `calls_before` for which no number of calls is enough.
 pub const NEVER: u32 = u32::MAX;
@@ -118,7 +121,12 @@ impl Draft {
             b"latency" => (1_000, 4, 16 << 10),
             b"throughput" => (10 * look, 16, BYTES),
             b"quiet" => (0, NEVER.into(), 4 * BYTES),
-            _ => (SPIN_US * look, 16, BYTES),
+            other => {
+                if other != b"balanced" {
+                    not_understood(b"profile", other);
+                }
+                (SPIN_US * look, 16, BYTES)
+            }
         };
     }
 
@@ -133,7 +141,7 @@ impl Draft {
             b"calls_before" => &mut self.calls_before,
             b"bytes_before" => &mut self.bytes_before,
             b"unix" => {
-                self.unix = value == b"1";
+                self.unix = is_on(key, value);
                 return;
             }
             b"io_uring" => {
@@ -141,34 +149,76 @@ impl Draft {
                     b"inspect" => Rings::Inspect,
                     b"leave" => Rings::Leave,
                     b"refuse" => Rings::Refuse,
-                    _ => self.rings,
+                    _ => {
+                        not_understood(key, value);
+                        self.rings
+                    }
                 };
                 return;
             }
             b"off" => {
-                self.off = value == b"1";
+                self.off = is_on(key, value);
                 return;
             }
             _ => return,
         };
         // What is no number changes nothing: a program must not suffer from a typing error.
-        *place = number().unwrap_or(*place);
+        match number() {
+            Some(number) => *place = number,
+            None => not_understood(key, value),
+        }
     }
 }
+
+fn is_on(key: &[u8], value: &[u8]) -> bool {
+    if ![&b"0"[..], b"1"].contains(&value) {
+        not_understood(key, value);
+    }
+    value == b"1"
+}
+
+/// Logs that a value has no meaning.
+fn not_understood(key: &[u8], value: &[u8]) {
+    let (key, value) = (key.escape_ascii(), value.escape_ascii());
+    log::line(
+        Level::Warn,
+        format_args!("the setting {key}={value} is not understood, and left out"),
+    );
+}
+
+/// Logs which keys there are not.
+fn check_keys(text: &[u8]) {
+    for item in text.split(|&byte| byte == b';') {
+        let key = item.split(|&byte| byte == b'=').next().unwrap_or(item);
+        let is_heading = item.starts_with(b"[") && item.ends_with(b"]");
+        let is_known = key == b"profile" || KEYS.contains(&key);
+        let has_value = key.len() < item.len();
+        if !(item.is_empty() || is_heading || (is_known && has_value)) {
+            let item = item.escape_ascii();
+            log::line(
+                Level::Warn,
+                format_args!("the setting {item} is not known, and left out"),
+            );
+        }
+    }
+}
+
+/// All keys but `profile`.
+const KEYS: [&[u8]; 6] = [
+    b"spin_us",
+    b"calls_before",
+    b"bytes_before",
+    b"unix",
+    b"io_uring",
+    b"off",
+];
 
 /// One layer: `find` gives the value of a key, if it has one.
 fn lay(draft: &mut Draft, find: impl Fn(&[u8]) -> Option<&'static [u8]>) {
     if let Some(profile) = find(b"profile") {
         draft.set_profile(profile);
     }
-    for key in [
-        &b"spin_us"[..],
-        b"calls_before",
-        b"bytes_before",
-        b"unix",
-        b"io_uring",
-        b"off",
-    ] {
+    for key in KEYS {
         if let Some(value) = find(key) {
             draft.set(key, value);
         }
@@ -238,6 +288,7 @@ pub fn read() -> bool {
     };
     draft.set_profile(b"balanced");
     if let Some(text) = variable(c"BAREWIRE_SETTINGS").map(CStr::to_bytes) {
+        check_keys(text);
         lay(&mut draft, |key| find_in(text, None, key));
         let name = program_name();
         lay(&mut draft, |key| find_in(text, Some(name), key));

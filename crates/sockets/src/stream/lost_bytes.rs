@@ -16,6 +16,7 @@ use barewire_fabric::hybrid::{LEAVING, Sender, SharedMemory};
 
 use crate::system::kernel;
 use crate::table::directions::outgoing;
+use crate::table::event_log;
 use crate::table::flags::{FALLEN_BACK, PEER_ENDED, READ_SHUT, RESET_REPORTED, UNIX};
 use crate::table::socket_state::SocketState;
 use crate::table::state::State;
@@ -33,6 +34,7 @@ pub fn note_ended(socket: &SocketState) {
     if has_gone_silently(socket) {
         // Nobody reads the ring any more.
         socket.set(FALLEN_BACK, true);
+        event_log::peer_lost(socket, outgoing(socket).in_ring(&socket.memory()));
     }
 }
 

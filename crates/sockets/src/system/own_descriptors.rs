@@ -44,6 +44,11 @@ pub fn moved(fd: c_int) -> c_int {
     new
 }
 
+/// A descriptor of the library for a file that the program has open. It is closed by `exec`.
+pub fn copy(fd: c_int) -> Option<c_int> {
+    duplicate(fd)
+}
+
 fn duplicate(fd: c_int) -> Option<c_int> {
     let highest = highest();
     // Relaxed: a number that the kernel checks.

@@ -37,6 +37,15 @@ impl<const BYTES: usize> Line<BYTES> {
         CStr::from_bytes_until_nul(self.as_bytes()).unwrap_or(c"")
     }
 
+    /// Ends the line. If it was cut, its last byte is the end.
+    pub fn end(&mut self) {
+        match self.bytes.get_mut(..self.len) {
+            Some([.., b'\n']) => {}
+            Some([.., last]) if self.len == BYTES => *last = b'\n',
+            _ => self.text(b"\n"),
+        }
+    }
+
     /// Adds bytes.
     pub fn text(&mut self, text: &[u8]) {
         for &byte in text {
@@ -85,5 +94,11 @@ mod tests {
         assert_eq!(line.as_bytes(), b"0 18446744073709551615");
         line.text(&[b'x'; 2 * LINE_BYTES]);
         assert_eq!(line.as_bytes().len(), LINE_BYTES);
+        line.end();
+        assert_eq!(line.as_bytes()[LINE_BYTES - 2..], *b"x\n");
+        let mut short = Line::<4>::new();
+        short.end();
+        short.end();
+        assert_eq!(short.as_bytes(), b"\n");
     }
 }

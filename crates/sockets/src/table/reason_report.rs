@@ -19,15 +19,13 @@ use barewire_calls::descriptor;
 
 use crate::process::ids;
 use crate::process::words::AtStart;
+use crate::system::append::append;
 use crate::system::text::Line;
-use crate::system::{kernel, unix_sockets};
-use crate::table::flags::{FALLEN_BACK, REASON_REPORTED, UNIX};
+use crate::table::flags::{FALLEN_BACK, REASON_REPORTED};
+use crate::table::socket_name::SocketName;
 use crate::table::socket_state::SocketState;
 use crate::table::state::{Reason, State};
-use crate::table::{
-    descriptors,
-    report::{self, Target},
-};
+use crate::table::{descriptors, report::Target};
 
 /// Where to tell it.
 static TARGET: Target = Target::nowhere();
@@ -57,7 +55,7 @@ pub fn tell(fd: i32, socket: &SocketState) {
         return;
     }
     socket.set(REASON_REPORTED, true);
-    let mut line = Line::new();
+    let mut line: Line = Line::new();
     // Nothing here can fail: a line that is too long is cut.
     let _ = describe(&mut line, fd, socket, state);
     if target == c"-" {
@@ -66,22 +64,13 @@ pub fn tell(fd: i32, socket: &SocketState) {
             let _ = descriptor::write(2, line.as_bytes());
         }
     } else {
-        report::append(target, &line);
+        append(target, line.as_bytes());
     }
 }
 
 fn describe(line: &mut Line, fd: i32, socket: &SocketState, state: State) -> core::fmt::Result {
     write!(line, "barewire: pid {} fd {fd} ", ids::id())?;
-    match kernel::tuple(fd).map(|tuple| tuple.ends()) {
-        Some([own, other]) => write!(line, "{own} - {other}: ")?,
-        None if socket.has(UNIX) => {
-            let own = unix_sockets::inode(fd).unwrap_or(0);
-            // 0 if nobody has asked for it.
-            let other = socket.other_inode.get();
-            write!(line, "unix:{own} - unix:{other}: ")?;
-        }
-        None => write!(line, "(no longer connected): ")?,
-    }
+    write!(line, "{}: ", SocketName { fd, socket })?;
     let (out, into) = (socket.ring_bytes_out.get(), socket.ring_bytes_in.get());
     let reason = socket.reason();
     let (calls, bytes) = (socket.calls.get(), socket.bytes.get());

@@ -2,6 +2,7 @@
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use barewire_fabric::hybrid::{Direction, Receiver, Sender};
 
@@ -156,13 +157,23 @@ impl SocketState {
 
     /// It is the kernel's alone from now on.
     pub fn leave_to_kernel_because(&self, reason: Reason) {
-        self.reason.set(reason as u32);
+        let before = self.reason.swap(reason as u32);
         self.set_state(State::Kernel);
+        self.observe_reason(before, reason);
     }
 
     /// Notes why it is not accelerated, without a change of state.
     pub fn note_reason(&self, reason: Reason) {
-        self.reason.set(reason as u32);
+        let before = self.reason.swap(reason as u32);
+        self.observe_reason(before, reason);
+    }
+
+    fn observe_reason(&self, before: u32, reason: Reason) {
+        if before != reason as u32 {
+            if let Some(observe) = OBSERVER.get() {
+                observe(self, reason);
+            }
+        }
     }
 
     /// Whether a flag is set.
@@ -327,6 +338,14 @@ impl SocketState {
         // generation.
         self.processes.store(1, Ordering::Release);
     }
+}
+
+/// Called when another reason is noted for a socket.
+static OBSERVER: OnceLock<fn(&SocketState, Reason)> = OnceLock::new();
+
+/// Has `observe` called for each reason that is noted. For the constructor.
+pub fn observe_reasons(observe: fn(&SocketState, Reason)) {
+    let _ = OBSERVER.set(observe);
 }
 
 /// The socket states; null if they could not be reserved: then nothing is upgraded.

@@ -62,7 +62,7 @@ use crate::table::flags::{
 use crate::table::state::{Reason, State};
 use crate::table::stream_memory::{RING_BYTES, STREAM_MEMORY_BYTES};
 use crate::table::{
-    admission, descriptors, directions, process_refs, report,
+    admission, descriptors, directions, event_log, process_refs, report,
     socket_state::{self, SocketState},
     sockets,
 };
@@ -670,6 +670,7 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     drop(send);
     keep_wake_bytes_fast(fd);
     report::upgraded();
+    event_log::upgraded(socket);
     true
 }
 
