@@ -87,6 +87,8 @@ fn begin(args: &RunArgs) -> Result<Never, RunError> {
         let target = absolute(target);
         check_can_append(&target).map_err(|error| RunError::Why(target.clone(), error))?;
         set(&mut environment, "BAREWIRE_WHY", target.into());
+        let format = if args.json { "json" } else { "text" };
+        set(&mut environment, "BAREWIRE_WHY_FORMAT", format.into());
     }
     if verdict.may_preload() {
         preload(&mut environment, &library()?);

@@ -158,6 +158,48 @@ fn what_is_printed_of_sockets_is_described() {
 }
 
 #[test]
+fn what_is_reported_of_connections_is_described() {
+    let name = format!("barewire-json-why-{}", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    let why = format!("--why={}", file.display());
+    let code = format!(
+        "{}\npair = socket.socketpair()\npair[0].close()\n",
+        program::EXCHANGE
+    );
+    let mut command = barewire(&["run", &why, "--json", "--set", "unix=1"]);
+    command.args(["--profile", "latency", "python3", "-c", &code]);
+    let output = command.output().expect("barewire starts");
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{output:?}"
+    );
+    let lines = std::fs::read_to_string(&file).expect("the reports");
+    std::fs::remove_file(&file).expect("removed");
+    let reports: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object on each line"))
+        .collect();
+    compare("## `barewire run --why --json`", &reports, "", &[]);
+    // Both ends of the connection, and of the pair.
+    assert_eq!(reports.len(), 4, "{lines}");
+    let upgraded: Vec<&Value> = reports
+        .iter()
+        .filter(|report| report["state"] == "accelerated")
+        .collect();
+    assert_eq!(upgraded.len(), 2, "{lines}");
+    assert_eq!(upgraded[0]["local"], upgraded[1]["remote"]);
+    assert_eq!(upgraded[0]["ring_bytes"][0], upgraded[1]["ring_bytes"][1]);
+    assert!(upgraded.iter().all(|report| report["why"] == ""), "{lines}");
+    let local: Vec<&Value> = reports
+        .iter()
+        .filter(|report| report["inode"].is_u64())
+        .collect();
+    assert_eq!(local.len(), 2, "{lines}");
+    let why = "over before it was worth more";
+    assert!(local.iter().all(|report| report["why"] == why), "{lines}");
+}
+
+#[test]
 fn what_is_printed_of_the_host_is_described() {
     let doctor = printed(&["doctor", "--json"]);
     let text = section(PAGE, "## `barewire doctor --json`");

@@ -46,6 +46,9 @@ pub struct RunArgs {
     /// Report how each connection was carried, or why not
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub why: Option<PathBuf>,
+    /// With --why: report as JSON, an object a line
+    #[arg(long, requires = "why")]
+    pub json: bool,
     /// Print nothing if the program cannot be accelerated
     #[arg(short, long)]
     pub quiet: bool,

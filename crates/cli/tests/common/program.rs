@@ -9,7 +9,8 @@ use crate::wait;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const CODE: &str = "
+/// Python: a program connects to itself, and exchanges so much that the connection is upgraded.
+pub const EXCHANGE: &str = "
 import socket, sys
 listener = socket.create_server(('127.0.0.1', 0))
 one = socket.create_connection(listener.getsockname())
@@ -19,8 +20,6 @@ for _ in range(2000):
     other.recv(100)
     other.sendall(b'y' * 10)
     one.recv(10)
-print('ready', flush=True)
-sys.stdin.read()
 ";
 
 /// A program with a connection to itself, which is upgraded. It ends with the test.
@@ -29,7 +28,8 @@ pub struct Program(Child);
 impl Program {
     /// Comes back when it has exchanged what it does.
     pub fn start() -> Program {
-        let mut command = barewire(&["run", "--profile", "latency", "python3", "-c", CODE]);
+        let code = format!("{EXCHANGE}print('ready', flush=True)\nsys.stdin.read()\n");
+        let mut command = barewire(&["run", "--profile", "latency", "python3", "-c", &code]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("barewire starts");
         let mut said = String::new();

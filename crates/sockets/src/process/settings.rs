@@ -11,6 +11,7 @@
 //! | `BAREWIRE_OFF` | `off` | 0 | `1`: the library does nothing |
 //! | `BAREWIRE_SETTINGS` | | | what `barewire run` read from a file, as below |
 //! | `BAREWIRE_WHY` | | | `-` or a file: what became of each connection. See `reason_report` |
+//! | `BAREWIRE_WHY_FORMAT` | | `text` | `json`: as JSON |
 //! | `BAREWIRE_LOG` | | | a level, then `:` and a file if lines are not to go to standard error. See `log` |
 //! | `BAREWIRE_SOCKETS_REPORT` | | | a file to append a line to at exit; `%p` is the process id. A regular file, not a link |
 //!
