@@ -2,12 +2,14 @@
 
 #![forbid(unsafe_code)]
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use barewire::{Error, Node};
+use barewire::{Error, HostsConfig, Node, NodeConfig, Security};
+use barewire_carrier::tls::{GenerateOptions, generate, trust};
 
 /// Which role this process plays, and the name that is listened to.
 const ROLE: &str = "BAREWIRE_TEST_ROLE";
@@ -24,6 +26,7 @@ fn child_entry() {
     match role.as_str() {
         "listener" => listen(&name),
         "client" => connect(&name),
+        "port" => be_reached(name.as_ref()),
         other => panic!("no role {other}"),
     }
     std::process::exit(0);
@@ -48,6 +51,29 @@ fn connect(name: &str) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+/// Can be reached from other hosts with the keys of a folder, until its input ends.
+fn be_reached(folder: &Path) {
+    let node = Node::with_config(keys(folder)).expect("a node");
+    let port = node.listen_on("127.0.0.1:0").expect("a port");
+    println!("@@port {} ", port.address());
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// A node with the keys of this folder, that goes over the port even on one host.
+fn keys(folder: &Path) -> NodeConfig {
+    let hosts = HostsConfig {
+        security: Security::Keys {
+            folder: Some(folder.to_owned()),
+        },
+        shortcut: false,
+        ..HostsConfig::default()
+    };
+    NodeConfig {
+        hosts,
+        ..NodeConfig::default()
+    }
+}
+
 fn child(role: &str, name: &str, log: Option<&str>) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "child_entry", "--nocapture"]);
@@ -65,11 +91,11 @@ fn child(role: &str, name: &str, log: Option<&str>) -> Child {
     command.spawn().expect("it starts")
 }
 
-/// Waits until a child says something.
-fn hear(child: &mut Child, what: &str) {
+/// Waits until a child says something; the line.
+fn hear(child: &mut Child, what: &str) -> String {
     let lines = BufReader::new(child.stdout.as_mut().expect("piped")).lines();
-    let said = lines.map_while(Result::ok).any(|line| line.contains(what));
-    assert!(said, "it never says {what}");
+    let said = lines.map_while(Result::ok).find(|line| line.contains(what));
+    said.unwrap_or_else(|| panic!("it never says {what}"))
 }
 
 /// A listener with this log, whose peer is killed; what it says, and the process of the peer.
@@ -159,5 +185,57 @@ fn there_is_no_log_unless_it_is_asked_for_and_a_wrong_one_is_refused() {
         let (output, _) = listener_of_a_dead_peer("wrong", Some(wrong));
         let said = text(&output.stderr);
         assert_eq!(said.matches("barewire: BAREWIRE_LOG=").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn who_is_turned_away_at_a_port_is_told_with_the_reason() {
+    let folders = ["own", "stranger"].map(|of| {
+        let folder = std::env::temp_dir().join(format!("barewire-log-{}-{of}", std::process::id()));
+        let options = GenerateOptions {
+            is_secret: false,
+            name: of.to_owned(),
+            replace: false,
+        };
+        generate(&folder, &options).expect("keys");
+        folder
+    });
+    // The stranger trusts this host, which does not trust the stranger.
+    let certificate = folders[0].join("certificate.pem");
+    trust(&folders[1], &certificate, "own", false).expect("trusted");
+    let mut child = child("port", folders[0].to_str().expect("text"), Some("warn"));
+    let said = hear(&mut child, "@@port ");
+    let port = said.split_whitespace().last().expect("an address");
+    let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut next = |what: &str| {
+        let line = log.find_map(|line| line.ok().filter(|line| line.contains("barewire[")));
+        let line = lines(&line.expect("a line")).remove(0);
+        assert!(line.starts_with("warn barewire["), "{line}");
+        assert!(line.contains(what), "{what}: {line}");
+        line
+    };
+    let mut browser = TcpStream::connect(port).expect("it listens");
+    let own = browser.local_addr().expect("an address");
+    let asked = browser.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n");
+    asked.expect("sent");
+    next(&format!("{own} was turned away at the port: "));
+    let gone = TcpStream::connect(port).expect("it listens");
+    let own = gone.local_addr().expect("an address");
+    drop(gone);
+    next(&format!("{own} was turned away at the port: "));
+    let silent = TcpStream::connect(port).expect("it listens");
+    let own = silent.local_addr().expect("an address");
+    next(&format!(
+        "{own} was turned away at the port: it took too long"
+    ));
+    let stranger = Node::with_config(keys(&folders[1])).expect("a node");
+    let refused = stranger.connect(&format!("{port}/name"));
+    refused.expect_err("it is not trusted");
+    let line = next("was turned away at the port: ");
+    assert!(line.contains("trust"), "{line}");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("it ends").success());
+    for folder in &folders {
+        std::fs::remove_dir_all(folder).expect("removed");
     }
 }

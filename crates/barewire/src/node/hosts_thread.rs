@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use barewire_sys::wake::{Epoll, EventFd, Interest};
 
 use crate::error::Result;
 use crate::links::driven::DrivenSet;
+use crate::log::{self, Level};
 use crate::node::hosts::Wish;
 use crate::remote::greeter::{Greeted, Greeter};
 use crate::remote::greeting::Greeting;
@@ -47,6 +48,8 @@ pub(super) trait Welcome: Send {
 
 /// Who has connected to a port.
 struct Stranger {
+    /// Where it has connected from.
+    address: SocketAddr,
     greeter: Greeter,
     deadline: Instant,
     /// When it was heard last.
@@ -54,11 +57,26 @@ struct Stranger {
 }
 
 impl Stranger {
+    /// Logs why it is turned away.
+    fn refuse(&self, error: &str) {
+        log_refusal(self.address, error);
+    }
+
     /// Whether it may be turned away for others that wait.
     fn makes_room(&self, now: Instant) -> bool {
         let age = now + GREETING_TIME - self.deadline;
         now.duration_since(self.heard) > SILENCE || age > PATIENCE
     }
+}
+
+/// Whoever has not greeted in time.
+const LATE: &str = "it took too long to greet";
+
+/// Logs why who has connected to a port gets no link.
+fn log_refusal(address: SocketAddr, error: &str) {
+    log::line(Level::Warn, || {
+        format!("{address} was turned away at the port: {error}")
+    });
 }
 
 /// The thread.
@@ -190,7 +208,7 @@ impl Thread {
                 self.set.remove(driven);
             }
         }
-        self.greeters.retain(|_, stranger| stranger.deadline > now);
+        self.turn_away(|stranger| stranger.deadline <= now);
     }
 
     /// Takes one who has connected to a port.
@@ -206,18 +224,29 @@ impl Thread {
             return;
         };
         match listener.accept() {
-            Ok((stream, _)) => self.receive_stranger(stream),
+            Ok((stream, address)) => self.receive_stranger(stream, address),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             // No descriptors are left: who waits, waits in the kernel.
             Err(_) => std::thread::sleep(GRACE),
         }
     }
 
+    /// Turns those away that take too long.
+    fn turn_away(&mut self, is_late: impl Fn(&Stranger) -> bool) {
+        self.greeters.retain(|_, stranger| {
+            let stays = !is_late(stranger);
+            if !stays {
+                stranger.refuse(LATE);
+            }
+            stays
+        });
+    }
+
     /// Turns those away who are silent, if somebody waits at a port; and accepts again, if there is room.
     fn make_room(&mut self) {
         if self.greeters.len() >= GREETERS_MAX {
             let now = Instant::now();
-            self.greeters.retain(|_, it| !it.makes_room(now));
+            self.turn_away(|stranger| stranger.makes_room(now));
         }
         if self.greeters.len() < GREETERS_MAX {
             self.is_full = false;
@@ -227,19 +256,22 @@ impl Thread {
         }
     }
 
-    fn receive_stranger(&mut self, stream: TcpStream) {
-        // One that is gone already is nobody.
-        let greeter = Greeter::accept(stream, &self.trust, &self.own);
-        if let Ok(greeter) = greeter {
-            self.next_token += 1;
-            let now = Instant::now();
-            let stranger = Stranger {
-                greeter,
-                deadline: now + GREETING_TIME,
-                heard: now,
-            };
-            self.greeters.insert(self.next_token, stranger);
-            self.greet(self.next_token);
+    fn receive_stranger(&mut self, stream: TcpStream, address: SocketAddr) {
+        match Greeter::accept(stream, &self.trust, &self.own) {
+            Ok(greeter) => {
+                self.next_token += 1;
+                let now = Instant::now();
+                let stranger = Stranger {
+                    address,
+                    greeter,
+                    deadline: now + GREETING_TIME,
+                    heard: now,
+                };
+                self.greeters.insert(self.next_token, stranger);
+                self.greet(self.next_token);
+            }
+            // One that is gone already is nobody. But the keys may be gone, too.
+            Err(error) => log_refusal(address, &error),
         }
     }
 
@@ -269,7 +301,10 @@ impl Thread {
                 }
             }
             // What is wrong with it, the handshake has told it as far as that gives nothing away.
-            Err(_) => drop(self.greeters.remove(&token)),
+            Err(error) => {
+                stranger.refuse(&error);
+                self.greeters.remove(&token);
+            }
         }
     }
 
