@@ -44,6 +44,50 @@ pub enum Misconduct {
     Descriptor(#[from] BadDescriptor),
 }
 
+/// What may be lost of what this side has sent on a connection to another host, when the link was lost.
+///
+/// [`send`](crate::Sender::send) and its like have accepted these messages; those before them arrived. A message is counted whole,
+/// in one of the two pairs of numbers. What arrived there can still be received there, unless that process is gone, too.
+///
+/// | what became of the other process | lost are at most |
+/// |---|---|
+/// | it goes on, and receives what it has | `messages` |
+/// | it is dead | `messages` and `unread_messages` |
+///
+/// Never less is lost than the other process has not received. But part of it may have arrived, or was read, and the
+/// word of it was lost with the link: at most what was sent in the last quarter of
+/// [`HostsConfig::timeout`](crate::HostsConfig::timeout), or since the other side last sent something on the connection, if that is later.
+/// Of what was read, up to a quarter of the ring counts as unread.
+///
+/// Of a stream, bytes count as they were written, and messages are pieces of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Messages that are not known to have arrived at the other host.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Messages that arrived there and are not known to have been read.
+    pub unread_messages: u64,
+    /// Their bytes.
+    pub unread_bytes: u64,
+}
+
+/// What was lost, for people, as the end of a sentence.
+fn said(lost: Option<&Lost>) -> String {
+    let Some(lost) = lost else {
+        return String::new();
+    };
+    let (messages, bytes) = (lost.messages, lost.bytes);
+    let (unread, unread_bytes) = (lost.unread_messages, lost.unread_bytes);
+    match (messages, unread) {
+        (0, 0) => "; all that was sent on this connection has arrived and was read".to_owned(),
+        _ => format!(
+            "; of what was sent on this connection, messages not known to have arrived: {messages} ({bytes} bytes), arrived \
+             and not known to have been read: {unread} ({unread_bytes} bytes)"
+        ),
+    }
+}
+
 /// An error of the network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -109,12 +153,14 @@ pub enum Error {
         reason: String,
     },
     /// A link to another host is down. What was received before can still be taken.
-    #[error("the link to {host} is lost: {reason}")]
+    #[error("the link to {host} is lost: {reason}{}", said(lost.as_ref()))]
     HostLost {
         /// The host and its port.
         host: String,
         /// Why.
         reason: String,
+        /// What may be lost of what was sent here; `None` where the error is of no connection.
+        lost: Option<Lost>,
     },
     /// The other side refused the connection.
     #[error("connection refused: {reason}")]

@@ -76,7 +76,9 @@ fn records(script: &mut Script<'_>, name: &str) -> Vec<u8> {
 
 fn put_word(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
     let offset = [CREDIT, STATE, 8, 64][script.byte() as usize % 4];
-    bytes.extend(Head::word(script.number(), offset).encode());
+    // Mostly what a side says that has stored nothing.
+    let stored = u32::from(script.byte() / 240);
+    bytes.extend(Head::word(script.number(), offset, stored).encode());
     bytes.extend(u64::from(script.number()).to_ne_bytes());
 }
 

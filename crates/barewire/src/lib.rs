@@ -931,7 +931,7 @@ pub use config::{
     Budget, ConnectOptions, HostsConfig, HugePages, ListenOptions, NodeConfig, Policy, Security,
     Spin, Transport,
 };
-pub use error::{Credentials, Error, Fault, Misconduct, Result};
+pub use error::{Credentials, Error, Fault, Lost, Misconduct, Result};
 pub use handles::aperture::Aperture;
 pub use handles::connection::Connection;
 pub use handles::event::Event;

@@ -9,3 +9,4 @@ pub(crate) mod connection;
 pub(crate) mod driven;
 pub(crate) mod far;
 pub(crate) mod link;
+pub(crate) mod unconfirmed;

@@ -286,7 +286,7 @@ fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
         assert!(buffer == expected, "message {number}");
     }
     let error = opened.receiver().recv_into(&mut buffer).unwrap_err();
-    let Error::HostLost { host, reason } = &error else {
+    let Error::HostLost { host, reason, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(*host, port);

@@ -193,6 +193,42 @@ fn a_cable_that_is_pulled_is_told_at_both_ends() {
 }
 
 #[test]
+fn what_was_sent_arrives_or_is_counted_as_lost() {
+    let _dog = watchdog("counted", LONG * 2);
+    let Some(lan) = two_hosts("what_was_sent_arrives_or_is_counted_as_lost") else {
+        return;
+    };
+    let (mut puppet, address) = listener(&lan, "counted");
+    let client = node();
+    let mut connection = connect(&client, &mut puppet, &address);
+    puppet.tell("drain 0 6");
+    let mut accepted = Vec::new();
+    let mut buffer = Vec::new();
+    let error = loop {
+        if accepted.len() == 2000 {
+            lan.hosts[1].set_cable(false).unwrap();
+        }
+        message(6, accepted.len() as u64, &mut buffer);
+        match connection.send(&buffer) {
+            Ok(()) => accepted.push(buffer.len() as u64),
+            Err(error) => break error,
+        }
+    };
+    let lost = assert_lost_of(&error, &accepted);
+    let answer = puppet.hear();
+    let delivered = answer.split(' ').nth(1).and_then(|it| it.parse().ok());
+    let delivered: u64 = delivered.unwrap_or_else(|| panic!("{answer}"));
+    assert!(answer.contains("HostLost"), "{answer}");
+    let sent = accepted.len() as u64;
+    // Whatever fits the ring was accepted after the cable was pulled.
+    assert!(sent > 2000 && delivered < sent, "{delivered} of {sent}");
+    assert!(
+        delivered + lost.messages >= sent,
+        "{delivered} of {sent} arrived, {lost:?}"
+    );
+}
+
+#[test]
 fn a_process_that_is_killed_is_told_at_once() {
     let _dog = watchdog("killed", LONG);
     let Some(lan) = two_hosts("a_process_that_is_killed_is_told_at_once") else {

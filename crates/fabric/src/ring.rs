@@ -21,7 +21,7 @@ mod mirror;
 mod receiver;
 mod sender;
 
-pub use mirror::{Mirror, Published, fits_ring, publish_repeated};
+pub use mirror::{Mirror, Published, Tally, fits_ring, lines_between, publish_repeated};
 pub use receiver::{Frame, RingReceiver, RingWatch, Taken};
 pub use sender::{RingSender, Slot};
 

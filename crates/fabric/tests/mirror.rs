@@ -6,7 +6,7 @@ mod memory;
 use barewire_fabric::frame::{CONTROL_BYTES, CREDIT, HEADER_BYTES, LINE_BYTES};
 use barewire_fabric::memory::{Incoming, Outgoing};
 use barewire_fabric::queue::Next;
-use barewire_fabric::ring::{Mirror, fits_ring, publish_repeated};
+use barewire_fabric::ring::{Mirror, Tally, fits_ring, lines_between, publish_repeated};
 use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
 use memory::Region;
 use proptest::prelude::*;
@@ -31,7 +31,10 @@ fn repeat(mirror: &mut Mirror<Region>, copy: &Region, frames_max: usize) {
             .read(frame.offset + HEADER_BYTES, &mut payload);
         copy.write(frame.offset + HEADER_BYTES, &payload);
         publish_repeated(copy, frame.offset, frame.next_offset, frame.header);
+        let before = mirror.position();
         mirror.advance(&frame);
+        let lines = lines_between(RING_BYTES, frame.offset, frame.next_offset);
+        assert_eq!(before + lines, mirror.position());
     }
 }
 
@@ -65,6 +68,8 @@ proptest! {
         let mut sender = MessageSender::new(ring);
         let ring = RingReceiver::new(copy.clone(), credit.clone(), RING_BYTES);
         let mut receiver = MessageReceiver::new(ring, 1 << 16);
+        let mut counting = Mirror::new(original.clone(), RING_BYTES);
+        let mut tally = Tally::default();
         let mut mirror = Mirror::new(original, RING_BYTES);
         let (mut sent, mut received, mut number) = (Vec::new(), Vec::new(), 0_u8);
         let message = |len: usize, number: &mut u8| {
@@ -97,12 +102,20 @@ proptest! {
                     for _ in 0..count {
                         take(&mut receiver, &mut received);
                     }
-                    own.publish_u64(CREDIT, credit.observe_u64(CREDIT));
+                    // What the writer may use again from now on is counted before.
+                    let read = credit.observe_u64(CREDIT);
+                    counting.count(read, &mut tally).unwrap();
+                    assert_eq!(counting.position(), read);
+                    own.publish_u64(CREDIT, read);
                 }
             }
         }
         repeat(&mut mirror, &copy, usize::MAX);
         while take(&mut receiver, &mut received) {}
+        counting.count(u64::MAX, &mut tally).unwrap();
+        prop_assert_eq!(tally.begun_bytes, 0);
+        prop_assert_eq!(tally.messages, sent.len() as u64);
+        prop_assert_eq!(tally.bytes, sent.iter().map(|it| it.len() as u64).sum::<u64>());
         prop_assert_eq!(sent, received);
     }
 

@@ -37,7 +37,7 @@ pub enum Event {
     Closed {
         /// Which connection.
         connection: ConnectionId,
-        /// [`Error::PeerGone`], [`Error::PeerDied`] or [`Error::PeerMisbehaved`].
+        /// [`Error::PeerGone`], [`Error::PeerDied`], [`Error::PeerMisbehaved`], or [`Error::HostLost`] with what may be lost.
         reason: Error,
     },
     /// A message outside the queue, from

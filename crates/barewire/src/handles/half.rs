@@ -187,7 +187,7 @@ impl<Q> SendingHalf<Q> {
     /// Why the connection is down, if so.
     #[inline]
     pub fn check(&self) -> Result<()> {
-        self.hold.core.link.check()
+        self.hold.core.check()
     }
 
     #[cold]
@@ -513,7 +513,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         if self.queue.ring().peer_finished() {
             return Some(Error::Finished);
         }
-        let down = self.hold.core.link.check().err();
+        let down = self.hold.core.check().err();
         down.or_else(|| self.failed.clone())
     }
 

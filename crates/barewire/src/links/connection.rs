@@ -7,6 +7,7 @@ use barewire_fabric::frame::STATE_COPIES;
 use barewire_fabric::ring::{RingWatch, publish_armed, publish_starved, publish_state};
 use barewire_shm::Window;
 
+use crate::error::{Error, Result};
 use crate::links::link::Link;
 
 /// What both halves of a connection and the node's tables share.
@@ -71,6 +72,27 @@ impl ConnectionCore {
             attempts: AtomicU64::new(0),
             told: AtomicU64::new(u64::MAX),
             halves: AtomicU8::new(2),
+        }
+    }
+
+    /// Why the connection is down, if so.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        self.link.check().map_err(|error| self.with_lost(error))
+    }
+
+    /// Adds what may be lost of what was sent on this connection.
+    #[cold]
+    fn with_lost(&self, error: Error) -> Error {
+        let Error::HostLost { host, reason, .. } = error else {
+            return error;
+        };
+        let remote = self.link.remote();
+        let unconfirmed = remote.and_then(|remote| remote.unconfirmed(self.number));
+        Error::HostLost {
+            host,
+            reason,
+            lost: unconfirmed.map(|it| it.lost(&self.outgoing)),
         }
     }
 

@@ -16,6 +16,7 @@ use barewire_sys::wake::Epoll;
 
 use crate::error::{Error, Result};
 use crate::links::far::Far;
+use crate::links::unconfirmed::Unconfirmed;
 
 /// What is known of a node on another host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +55,9 @@ pub(crate) trait Driven: Send + Sync {
     fn peer(&self) -> Option<RemotePeer>;
     /// Why the link to the other host is down, if it is.
     fn failure(&self) -> Option<Error>;
+    /// After the link is down: how far the other host had what our node sent on a connection, which goes by our node's
+    /// number.
+    fn unconfirmed(&self, connection: u32) -> Option<Unconfirmed>;
     /// Its record in the counters page, if it has one.
     fn record(&self) -> Option<u32>;
     /// Accesses to the other host's memory.

@@ -11,7 +11,9 @@ use barewire_shm::{Region, Window};
 use slab::Slab;
 
 use crate::links::arena::Allocated;
+use crate::links::unconfirmed::{Confirmed, Unconfirmed};
 use crate::messages::control::RegionRef;
+use crate::remote::record::Head;
 
 /// The region in which our node receives: we store there what the other host's node has sent.
 pub(crate) struct NodeRegion {
@@ -19,6 +21,9 @@ pub(crate) struct NodeRegion {
     pub ring_bytes: usize,
     /// The bit that stands for the connection at our node.
     pub source: u32,
+    /// Lines of the ring that were stored, and as many as the other host was told of.
+    pub stored_lines: u64,
+    told_lines: u64,
 }
 
 impl NodeRegion {
@@ -35,6 +40,8 @@ impl NodeRegion {
             window,
             ring_bytes,
             source,
+            stored_lines: 0,
+            told_lines: 0,
         })
     }
 }
@@ -48,6 +55,8 @@ pub(crate) struct StandIn {
     /// What was sent of its words of credit and state.
     pub credit_sent: u64,
     pub state_sent: u64,
+    /// How far the other host has what was sent.
+    pub confirmed: Confirmed,
 }
 
 impl StandIn {
@@ -59,6 +68,7 @@ impl StandIn {
             mirror: Mirror::new(allocated.window, ring_bytes),
             credit_sent: 0,
             state_sent: 0,
+            confirmed: Confirmed::default(),
         }
     }
 
@@ -101,6 +111,61 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// How much of the connection is stored here, for a record that says so.
+    pub fn tell_stored(&mut self) -> u32 {
+        self.node_region.as_mut().map_or(0, |region| {
+            region.told_lines = region.stored_lines;
+            region.stored_lines as u32
+        })
+    }
+
+    /// The other host says with a record how much it has stored.
+    ///
+    /// # Errors
+    /// What is wrong with that.
+    pub fn hear_stored(&mut self, head: &Head) -> Result<(), &'static str> {
+        let Some(stand_in) = &mut self.stand_in else {
+            return Ok(());
+        };
+        let sent = stand_in.mirror.position();
+        match stand_in.confirmed.arrived(head.number, sent) {
+            true => Ok(()),
+            false => Err("says that more arrived than was sent"),
+        }
+    }
+
+    /// The program on the other host has read up to this line.
+    pub fn hear_read(&mut self, credit_lines: u64) {
+        if let Some(stand_in) = &mut self.stand_in {
+            let sent = stand_in.mirror.position();
+            stand_in.confirmed.read(credit_lines, sent);
+        }
+    }
+
+    /// Has the next turn say how much is stored here, if the other host does not know; whether that is so.
+    fn owe_stored(&mut self) -> bool {
+        let region = self.node_region.as_ref();
+        let is_owed = region.is_some_and(|it| it.stored_lines != it.told_lines);
+        match (&mut self.stand_in, is_owed) {
+            (Some(stand_in), true) => {
+                // Credit is sent once more, and that goes with it.
+                stand_in.credit_sent = u64::MAX;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// As it is when the link is lost.
+    fn into_unconfirmed(self) -> Option<(u32, Unconfirmed)> {
+        let stand_in = self.stand_in?;
+        let ring_bytes = stand_in.region.ring_bytes as usize;
+        Some((
+            self.at_node?,
+            stand_in.confirmed.into_unconfirmed(ring_bytes),
+        ))
+    }
+
     /// Says where it can be seen from outside (`barewire dump`) how much was sent.
     pub fn note_sent(&self) {
         if let (Some(region), Some(stand_in)) = (&self.node_region, &self.stand_in) {
@@ -161,6 +226,19 @@ impl Connections {
         let is_free = self.by_host.insert(number, index).is_none();
         self.all[index].at_host = Some(number);
         is_free
+    }
+
+    /// How far the other host had what was sent on each, by its number at our node.
+    pub fn into_unconfirmed(self) -> HashMap<u32, Unconfirmed> {
+        let all = self.all.into_iter().map(|(_, connection)| connection);
+        all.filter_map(Connection::into_unconfirmed).collect()
+    }
+
+    /// Those of which more is stored here than the other host knows. The next turn says so.
+    pub fn owe_stored(&mut self) -> Vec<usize> {
+        let all = self.all.iter_mut();
+        let owed = all.filter_map(|(index, it)| it.owe_stored().then_some(index));
+        owed.collect()
     }
 
     pub fn len(&self) -> usize {

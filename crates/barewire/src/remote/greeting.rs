@@ -22,7 +22,7 @@ use std::os::unix::fs::MetadataExt;
 pub(crate) const GREETING_BYTES: usize = 72;
 const MAGIC: [u8; 8] = *b"barewire";
 /// Version of everything that two hosts must agree on: records, control messages and the layout of a ring.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const FLAG_LIBFABRIC: u32 = 1;
 const BYTE_ORDER: u32 = 0x0102_0304;
 

@@ -29,6 +29,7 @@ use barewire_sys::socket::Socket;
 use crate::error::{Error, Result};
 use crate::links::driven::{Driven, RemotePeer};
 use crate::links::far::Far;
+use crate::links::unconfirmed::Unconfirmed;
 use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
 use crate::remote::proxy::inner::{Inner, Shared, Stage};
@@ -155,6 +156,9 @@ impl Driven for Proxy {
         self.drive();
         let mut inner = self.inner();
         inner.check_times(monotonic_ns(), ping_after_ns, lost_after_ns);
+        drop(inner);
+        // What is owed to the other host.
+        self.push();
     }
 
     fn may_sleep(&self) -> bool {
@@ -171,6 +175,10 @@ impl Driven for Proxy {
 
     fn failure(&self) -> Option<Error> {
         self.shared.failure()
+    }
+
+    fn unconfirmed(&self, connection: u32) -> Option<Unconfirmed> {
+        self.shared.unconfirmed(connection)
     }
 
     fn record(&self) -> Option<u32> {
@@ -221,6 +229,7 @@ impl Inner {
         // Also while there is traffic: how long it takes there and back is wanted.
         if now_ns.saturating_sub(self.pings.sent_ns()) > ping_after_ns {
             self.ping();
+            self.acknowledge();
         }
     }
 }

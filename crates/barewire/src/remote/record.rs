@@ -13,7 +13,8 @@
 //! |     20 |    4 | number                                                           |
 //!
 //! kinds for connections; of what: a connection, by the number that the receiver of the record gave it; where: offset in
-//! the receiver's region (4 bytes), offset of the header position behind the frame (4 bytes); number: zero
+//! the receiver's region (4 bytes), offset of the header position behind the frame (4 bytes); number: of 2 and 3, how much
+//! of the connection this side has stored, in lines of its ring since the beginning, the low half; else zero
 //! | 1 Control | payload: a control message as between processes; all other fields zero    |
 //! | 2 Frame   | payload: a frame of the ring from its header on, to be stored at offset    |
 //! | 3 Word    | payload: 8 bytes, to be stored at offset: CREDIT or STATE                  |
@@ -131,14 +132,15 @@ impl Head {
         (self.next_offset as u64) << 32 | self.offset as u64
     }
 
-    pub fn word(connection: u32, offset: usize) -> Head {
+    /// `stored_lines`: of the connection.
+    pub fn word(connection: u32, offset: usize, stored_lines: u32) -> Head {
         Head {
             kind: Kind::Word,
             payload_bytes: 8,
             connection,
             offset,
             next_offset: 0,
-            number: 0,
+            number: stored_lines,
         }
     }
 
@@ -239,7 +241,7 @@ mod tests {
         for head in [
             frame,
             Head::control(1),
-            Head::word(7, STATE),
+            Head::word(7, STATE, 5),
             Head::ping(3),
             Head::pong(u32::MAX),
             put,
@@ -259,7 +261,7 @@ mod tests {
         let refused = |head: Head| Head::parse(&head.encode()).unwrap_err();
         assert!(refused(Head::control(0)).contains("length"));
         assert!(refused(Head::control(MESSAGE_BYTES_MAX + 1)).contains("length"));
-        assert!(refused(Head::word(1, 8)).contains("may not store"));
+        assert!(refused(Head::word(1, 8, 0)).contains("may not store"));
         let neither = Head {
             offset: 2,
             ..Head::ping(1)

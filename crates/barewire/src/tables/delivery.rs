@@ -227,7 +227,7 @@ impl State {
         }
         Some(Found::Closed {
             number,
-            reason: match core.link.check() {
+            reason: match core.check() {
                 Err(error) => error,
                 Ok(()) => Error::PeerGone,
             },

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use barewire::{Aperture, ApertureConfig, Memory, Rights};
 use barewire::{ConnectOptions, Connection, ListenOptions, Listener, Node, NodeConfig, Policy};
-use barewire::{HostsConfig, Port, Request, Security, Spin};
+use barewire::{HostsConfig, Lost, Port, Request, Security, Spin};
 use barewire_shm::Window;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
 use barewire_sys::process::{Signal, SpawnOpts, random_bytes, send_signal, spawn_with};
@@ -312,6 +312,24 @@ pub fn message(seed: u64, number: u64, into: &mut Vec<u8>) {
     into.truncate(len);
 }
 
+/// What an error says may be lost. Its bytes are those of the last of these accepted messages, of which the lengths are given.
+pub fn assert_lost_of(error: &barewire::Error, accepted: &[u64]) -> Lost {
+    let barewire::Error::HostLost {
+        lost: Some(lost), ..
+    } = error
+    else {
+        panic!("no loss of a connection: {error:?}");
+    };
+    let at = |count: u64| accepted.len().checked_sub(count as usize).unwrap();
+    let (arrived, read) = (at(lost.messages), at(lost.messages + lost.unread_messages));
+    assert_eq!(lost.bytes, accepted[arrived..].iter().sum::<u64>());
+    assert_eq!(
+        lost.unread_bytes,
+        accepted[read..arrived].iter().sum::<u64>()
+    );
+    *lost
+}
+
 /// Byte `at` of the stream `seed`.
 pub fn stream_byte(seed: u64, at: u64) -> u8 {
     mix(seed ^ (at >> 3)).to_le_bytes()[(at & 7) as usize]
@@ -460,6 +478,22 @@ impl Puppet {
                         return Ok(format!("CORRUPT {i}"));
                     }
                 }
+            }
+            // drain CONNECTION SEED: messages 0 and so on until there are no more; answers with how many and the error
+            "drain" => {
+                let (seed, connection) = (number(2), self.connection(words));
+                let (mut expected, mut count) = (Vec::new(), 0);
+                let error = loop {
+                    match connection.receiver().recv_into(&mut buffer) {
+                        Ok(_) => message(seed, count, &mut expected),
+                        Err(error) => break error,
+                    }
+                    if buffer != expected {
+                        return Ok(format!("CORRUPT {count}"));
+                    }
+                    count += 1;
+                };
+                return Ok(format!("{count} {error:?}"));
             }
             // ends CONNECTION: what comes after the last message
             "ends" => {

@@ -63,8 +63,8 @@ const NETWORK: &[Entry] = &[
     entry(
         "HostLost",
         Peer,
-        "The link to another host is down. What was received before can still be taken.",
-        "Connect again. If it happens often, look at the network between the hosts.",
+        "The link to another host is down. What was received before can still be taken. The message says how much of what was sent may be lost.",
+        "Connect again, and send again what may be lost. If it happens often, look at the network between the hosts.",
     )
     .on("hosts.md"),
     entry(
@@ -671,6 +671,7 @@ mod tests {
             Error::HostLost {
                 host: text(),
                 reason: text(),
+                lost: None,
             },
             Error::Refused { reason: text() },
             Error::Timeout,

@@ -29,6 +29,48 @@ pub struct Published {
     pub next_offset: usize,
     /// Position of what follows, in lines.
     next: u64,
+    kind: Kind,
+    payload_bytes: usize,
+}
+
+impl Published {
+    /// Position behind it, in lines.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes of a fragment with more to come; `None` of everything else.
+    #[must_use]
+    pub fn fragment_bytes(&self) -> Option<u64> {
+        (self.kind == Kind::More).then_some(self.payload_bytes as u64)
+    }
+
+    /// Whether it is nothing but the way to the beginning of the ring.
+    #[must_use]
+    pub fn is_skip(&self) -> bool {
+        self.kind == Kind::Skip
+    }
+}
+
+/// Messages that were published in a ring, and their bytes.
+///
+/// What a stream has published counts as one message for each frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages whose last byte is there.
+    pub messages: u64,
+    /// Bytes of these messages.
+    pub bytes: u64,
+    /// Bytes of the fragments of one whose last byte is not there yet.
+    pub begun_bytes: u64,
+}
+
+impl Tally {
+    fn message(&mut self, bytes: u64) {
+        self.messages += 1;
+        self.bytes += bytes + core::mem::take(&mut self.begun_bytes);
+    }
 }
 
 /// Reads what is published in a ring, without taking it.
@@ -52,6 +94,54 @@ impl<I: Incoming> Mirror<I> {
             lines: (ring_bytes / LINE_BYTES) as u64,
             position: 0,
         }
+    }
+
+    /// As [`Mirror::new`], of a ring that is in use, from `position` on, in lines. A frame has to begin there.
+    ///
+    /// # Panics
+    /// As [`Mirror::new`].
+    pub fn beginning_at(inn: I, ring_bytes: usize, position: u64) -> Self {
+        Mirror {
+            position,
+            ..Mirror::new(inn, ring_bytes)
+        }
+    }
+
+    /// Goes over the frames up to position `until`, or to where nothing has been published, and adds them to `tally`.
+    /// Never goes over more than the ring holds.
+    ///
+    /// # Errors
+    /// What is wrong with a frame.
+    pub fn count(&mut self, until: u64, tally: &mut Tally) -> Result<(), Violation> {
+        let until = until.min(self.position.saturating_add(self.lines));
+        while self.position < until {
+            let Some(frame) = self.peek()? else {
+                return Ok(());
+            };
+            match frame.kind {
+                Kind::Skip => {}
+                Kind::More => tally.begun_bytes += frame.payload_bytes as u64,
+                Kind::Whole => tally.message(frame.payload_bytes as u64),
+                Kind::Packed => self.count_packed(&frame, tally)?,
+            }
+            self.advance(&frame);
+        }
+        Ok(())
+    }
+
+    fn count_packed(&self, frame: &Published, tally: &mut Tally) -> Result<(), Violation> {
+        let end = frame.offset + frame.len_bytes;
+        let mut at = end - frame.payload_bytes;
+        while at + HEADER_BYTES <= end {
+            let found = self.inn.read_u64(at);
+            let left = (end - at - HEADER_BYTES) as u64;
+            if found > left {
+                return Err(Violation::PackedLength { found, left });
+            }
+            tally.message(found);
+            at += HEADER_BYTES + (found as usize).next_multiple_of(HEADER_BYTES);
+        }
+        Ok(())
     }
 
     /// The window that is read.
@@ -100,6 +190,8 @@ impl<I: Incoming> Mirror<I> {
             len_bytes,
             next_offset: offset(self.lines, next),
             next,
+            kind,
+            payload_bytes,
         }))
     }
 
@@ -126,6 +218,14 @@ pub fn fits_ring(
         && len_bytes <= end - frame_offset
         // A frame never reaches the position behind it.
         && !(frame_offset..frame_offset + len_bytes).contains(&next_offset)
+}
+
+/// Lines that a frame takes which is stored at `frame_offset`, with the header position behind it at `next_offset`: both as
+/// [`fits_ring`] wants them.
+#[must_use]
+pub fn lines_between(ring_bytes: usize, frame_offset: usize, next_offset: usize) -> u64 {
+    let ahead_bytes = (next_offset + ring_bytes - frame_offset) % ring_bytes;
+    (ahead_bytes / LINE_BYTES) as u64
 }
 
 /// Publishes a frame whose payload has been stored: clears the header position behind it, then stores the header.

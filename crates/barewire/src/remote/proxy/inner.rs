@@ -1,6 +1,6 @@
 //! What a proxy has, how it begins and how it ends.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,6 +25,7 @@ use crate::links::arena::Arena;
 use crate::links::driven::{DrivenSet, RemotePeer, TRAPS_FROM};
 use crate::links::far::Far;
 use crate::links::link::Link;
+use crate::links::unconfirmed::Unconfirmed;
 use crate::messages::control::{FLAG_MEMBARRIER, Message, VERSION};
 use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections, source_of};
 use crate::remote::firings::Firings;
@@ -96,6 +97,8 @@ pub(super) struct Shared {
     counters: OnceLock<RemoteCounters>,
     round_trip_ns: AtomicU64,
     failure: Mutex<Option<Error>>,
+    /// By our node's numbers of connections.
+    unconfirmed: Mutex<HashMap<u32, Unconfirmed>>,
     ended: AtomicBool,
 }
 
@@ -141,6 +144,10 @@ impl Shared {
 
     pub fn failure(&self) -> Option<Error> {
         locked(&self.failure).clone()
+    }
+
+    pub fn unconfirmed(&self, connection: u32) -> Option<Unconfirmed> {
+        locked(&self.unconfirmed).get(&connection).copied()
     }
 
     pub fn has_ended(&self) -> bool {
@@ -312,6 +319,7 @@ impl Inner {
         Error::HostLost {
             host: self.host.clone(),
             reason,
+            lost: None,
         }
     }
 
@@ -341,11 +349,12 @@ impl Inner {
             // It can only fail for a descriptor that is not in the set.
             let _ = self.of_node.set.epoll.remove(carrier.descriptor());
         }
+        let connections = core::mem::take(&mut self.connections);
+        *locked(&self.shared.unconfirmed) = connections.into_unconfirmed();
         self.shared.end(failure);
         self.far.clear();
         self.lent = Lent::default();
         self.socket.shutdown();
-        self.connections = Connections::default();
         self.segments = Vec::new();
         self.to_node.clear();
         if let Some((link, source)) = self.link.take() {

@@ -160,7 +160,7 @@ impl Inner {
         };
         let (credit, state) = (stand_in.credit(), stand_in.state());
         if credit != core::mem::replace(&mut stand_in.credit_sent, credit)
-            && !self.send_word(number, CREDIT, credit)?
+            && !self.send_word((index, number), CREDIT, credit)?
         {
             return Ok(self.unsent(index, |stand_in| stand_in.credit_sent = u64::MAX));
         }
@@ -192,6 +192,10 @@ impl Inner {
                 next_offset: frame.next_offset,
                 number: 0,
             };
+            let head = Head {
+                number: self.tell_stored(index),
+                ..head
+            };
             self.outbox.push(&head.encode());
             self.sending = Some(Sending {
                 index,
@@ -211,11 +215,24 @@ impl Inner {
         };
         // It was read before the frames: what it says of them holds.
         if state != core::mem::replace(&mut stand_in.state_sent, state)
-            && !self.send_word(number, STATE, state)?
+            && !self.send_word((index, number), STATE, state)?
         {
             return Ok(self.unsent(index, |stand_in| stand_in.state_sent = u64::MAX));
         }
         Ok(Did::All)
+    }
+
+    /// How much of a connection is stored here, to be told now.
+    fn tell_stored(&mut self, index: usize) -> u32 {
+        let connection = self.connections.get(index);
+        connection.map_or(0, |connection| connection.tell_stored())
+    }
+
+    /// Has the next turn tell how much is stored here, of connections of which the other host does not know.
+    pub fn acknowledge(&mut self) {
+        for index in self.connections.owe_stored() {
+            self.list(index);
+        }
     }
 
     /// A word found no room: it is sent the next time, whatever it is then.
@@ -234,11 +251,13 @@ impl Inner {
         Did::Part
     }
 
-    fn send_word(&mut self, connection: u32, offset: usize, value: u64) -> Result<bool, Stop> {
+    /// `of`: the connection, by our index and by the other host's number.
+    fn send_word(&mut self, of: (usize, u32), offset: usize, value: u64) -> Result<bool, Stop> {
         if !self.has_room(HEADER + 8)? {
             return Ok(false);
         }
-        self.outbox.push(&Head::word(connection, offset).encode());
+        let head = Head::word(of.1, offset, self.tell_stored(of.0));
+        self.outbox.push(&head.encode());
         self.outbox.push(&value.to_ne_bytes());
         Ok(true)
     }
@@ -264,6 +283,7 @@ impl Inner {
                 .push_window(stand_in.mirror.incoming(), offset, count);
             if count == left_bytes {
                 stand_in.mirror.advance(&sending.frame);
+                stand_in.confirmed.sent(&sending.frame);
                 if let Some(connection) = connection {
                     connection.note_sent();
                 }

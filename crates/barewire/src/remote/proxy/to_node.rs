@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 
 use barewire_carrier::Arrival;
-use barewire_fabric::frame::{HEADER_BYTES, region_bytes, ring_bytes_valid};
+use barewire_fabric::frame::{CREDIT, HEADER_BYTES, region_bytes, ring_bytes_valid};
 use barewire_fabric::memory::{Fences, Outgoing};
-use barewire_fabric::ring::{fits_ring, publish_repeated};
+use barewire_fabric::ring::{fits_ring, lines_between, publish_repeated};
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::memory::{HugePages, Placement};
 use barewire_sys::socket::Sent;
@@ -111,10 +111,12 @@ impl Inner {
 
     /// The region of our node that a record is for.
     fn begin_frame(&mut self, head: &Head) -> Result<(), Stop> {
-        let found = self.connections.at_node(head.connection);
-        let (index, region) = found
-            .and_then(|(index, connection)| Some((index, connection.node_region.as_ref()?)))
-            .ok_or(Stop::Misbehaved("frame for a connection that there is not"))?;
+        let missing = Stop::Misbehaved("frame for a connection that there is not");
+        let Some((index, connection)) = self.connections.at_node(head.connection) else {
+            return Err(missing);
+        };
+        connection.hear_stored(head).map_err(Stop::Misbehaved)?;
+        let region = connection.node_region.as_ref().ok_or(missing)?;
         if !fits_ring(
             region.ring_bytes,
             head.offset,
@@ -151,12 +153,13 @@ impl Inner {
         let is_whole = receiving.done_bytes == receiving.len_bytes;
         // It was checked when the frame began, and a connection is not let go of in the middle of one.
         if let Some(connection) = self.connections.get(receiving.index) {
-            if let Some(region) = &connection.node_region {
+            if let Some(region) = &mut connection.node_region {
                 region.window.write(payload_at, of_payload);
                 if is_whole {
                     let header = u64::from_ne_bytes(receiving.header);
                     let (offset, next) = (receiving.offset, receiving.next_offset);
                     publish_repeated(&region.window, offset, next, header);
+                    region.stored_lines += lines_between(region.ring_bytes, offset, next);
                     self.touched.push(receiving.index);
                 }
             }
@@ -169,15 +172,19 @@ impl Inner {
     }
 
     fn store_word(&mut self, head: &Head, payload: &[u8]) -> Result<(), Stop> {
-        let found = self.connections.at_node(head.connection);
-        let (index, region) = found
-            .and_then(|(index, connection)| Some((index, connection.node_region.as_ref()?)))
-            .ok_or(Stop::Misbehaved("word for a connection that there is not"))?;
+        let missing = Stop::Misbehaved("word for a connection that there is not");
+        let Some((index, connection)) = self.connections.at_node(head.connection) else {
+            return Err(missing);
+        };
+        connection.hear_stored(head).map_err(Stop::Misbehaved)?;
         let mut value = [0; 8];
         value.copy_from_slice(payload);
-        region
-            .window
-            .publish_u64(head.offset, u64::from_ne_bytes(value));
+        let value = u64::from_ne_bytes(value);
+        if head.offset == CREDIT {
+            connection.hear_read(value);
+        }
+        let region = connection.node_region.as_ref().ok_or(missing)?;
+        region.window.publish_u64(head.offset, value);
         self.touched.push(index);
         Ok(())
     }
