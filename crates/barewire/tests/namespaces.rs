@@ -6,10 +6,11 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use barewire::{ConnectOptions, Connection, Error, Event, Node};
+use barewire::{ConnectOptions, Connection, Error, Event, Node, NodeConfig};
 use barewire_sys::lan::{Lan, LanHost};
 use barewire_sys::process::Signal;
 use common::*;
@@ -270,6 +271,74 @@ fn a_process_that_is_stopped_is_told_in_time() {
     puppet.signal(Signal::Cont);
     let answer = puppet.must("ends 0");
     assert!(answer.contains("HostLost"), "{answer}");
+}
+
+/// What `tshark` says of each message in a capture; `None` if it is not installed.
+fn shown(path: &Path) -> Option<Vec<String>> {
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(path).args(["-T", "fields"]);
+    for field in ["ipv4_src", "src_port", "ipv4_dst", "dst_port"] {
+        command.args(["-e", &format!("exported_pdu.{field}")]);
+    }
+    let output = command.args(["-e", "data.len"]).output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn a_capture_at_either_end_shows_both_hosts() {
+    const TEST: &str = "a_capture_at_either_end_shows_both_hosts";
+    let _dog = watchdog("captured", LONG);
+    let Some(lan) = two_hosts(TEST) else {
+        return;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let paths = ["here", "there"].map(|end| folder.join(format!("{}.pcapng", name(end))));
+    let args = [("capture", paths[1].to_str().unwrap())];
+    let mut puppet = spawn_at(&lan.hosts[1], "puppet", &args);
+    let listened = name("captured");
+    puppet.must(&format!("listen {listened}"));
+    let port = puppet.must(&format!("port {}", lan.hosts[1].address));
+    let client = Node::with_config(NodeConfig {
+        capture: Some(paths[0].clone()),
+        ..spins(false)
+    });
+    let client = client.unwrap();
+    let mut connection = connect(&client, &mut puppet, &format!("{port}/{listened}"));
+    let mut buffer = Vec::new();
+    for number in 0..3 {
+        message(9, number, &mut buffer);
+        connection.send(&buffer).unwrap();
+    }
+    puppet.must("recv 0 9 0 3");
+    puppet.must("send 0 5 0 2");
+    receive(&mut connection, 5, 0..2);
+    client.flush_capture().unwrap();
+    let pids = [std::process::id(), puppet.pid() as u32];
+    puppet.must("exit_node");
+    let ends: Vec<String> = (0..2)
+        .map(|at| format!("{}\t{}", lan.hosts[at].address, pids[at]))
+        .collect();
+    let line = |from: usize, seed: u64, number: u64| {
+        let len = message_len(seed, number);
+        format!("{}\t{}\t{len}", ends[from], ends[1 - from])
+    };
+    let expected = [
+        line(0, 9, 0),
+        line(0, 9, 1),
+        line(0, 9, 2),
+        line(1, 5, 0),
+        line(1, 5, 1),
+    ];
+    for path in paths {
+        let Some(lines) = shown(&path) else {
+            return skip(TEST, "tshark is not installed");
+        };
+        assert_eq!(lines, expected, "{}", path.display());
+        std::fs::remove_file(path).unwrap();
+    }
 }
 
 /// How long a packet is under way in the test of a long path.

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
 use crate::links::driven::DrivesAll;
 use crate::log::{self, Level};
-use crate::node::capture::Tap;
+use crate::node::capture::{Ends, Tap};
 use crate::node::core::NodeCore;
 use crate::node::pace::Pace;
 use crate::node::wait::{Deadline, Step};
@@ -129,7 +129,7 @@ pub(crate) struct SendingHalf<Q> {
     attempts_before: u64,
     closed: bool,
     failed: Option<Error>,
-    tap: Option<Arc<Tap>>,
+    tap: Option<(Arc<Tap>, Ends)>,
 }
 
 impl<Q> SendingHalf<Q> {
@@ -139,6 +139,7 @@ impl<Q> SendingHalf<Q> {
         counters: Option<SlotCounters>,
         queue: Q,
     ) -> SendingHalf<Q> {
+        let tap = tap_of(node, &core);
         SendingHalf {
             queue,
             hold: Hold {
@@ -154,7 +155,7 @@ impl<Q> SendingHalf<Q> {
             attempts_before: 0,
             closed: false,
             failed: None,
-            tap: node.tap.clone(),
+            tap,
         }
     }
 
@@ -202,9 +203,9 @@ impl<Q> SendingHalf<Q> {
     /// Records what was sent, if there is a tap.
     #[inline]
     pub fn tap<'a>(&self, messages: impl IntoIterator<Item = &'a [u8]>) {
-        if let Some(tap) = &self.tap {
+        if let Some((tap, ends)) = &self.tap {
             for message in messages {
-                tap.sent(self.hold.core.link.peer.pid as u32, message);
+                tap.sent(ends, message);
             }
         }
     }
@@ -367,7 +368,7 @@ pub(crate) struct ReceivingHalf<Q> {
     /// What the peer was told of how we receive; `None` before a long message was received.
     copies: Option<bool>,
     failed: Option<Error>,
-    tap: Option<Arc<Tap>>,
+    tap: Option<(Arc<Tap>, Ends)>,
 }
 
 impl<Q> ReceivingHalf<Q> {
@@ -377,6 +378,7 @@ impl<Q> ReceivingHalf<Q> {
         counters: Option<SlotCounters>,
         queue: Q,
     ) -> ReceivingHalf<Q> {
+        let tap = tap_of(node, &core);
         ReceivingHalf {
             queue,
             hold: Hold {
@@ -391,7 +393,7 @@ impl<Q> ReceivingHalf<Q> {
             pace: Pace::default(),
             copies: None,
             failed: None,
-            tap: node.tap.clone(),
+            tap,
         }
     }
 
@@ -428,8 +430,8 @@ impl<Q> ReceivingHalf<Q> {
     /// Records what was received, if there is a tap.
     #[inline]
     pub fn tap(&self, bytes: &[u8]) {
-        if let Some(tap) = &self.tap {
-            tap.received(self.hold.core.link.peer.pid as u32, bytes);
+        if let Some((tap, ends)) = &self.tap {
+            tap.received(ends, bytes);
         }
     }
 
@@ -637,6 +639,12 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         })?;
         Ok(found.is_some())
     }
+}
+
+/// The node's tap, if it has one, and what it shows of this connection.
+fn tap_of(node: &NodeCore, core: &ConnectionCore) -> Option<(Arc<Tap>, Ends)> {
+    let tap = node.tap.as_ref()?;
+    Some((Arc::clone(tap), tap.ends(&core.link)))
 }
 
 fn log_violation(connection: u32, violation: Violation) {

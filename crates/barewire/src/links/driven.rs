@@ -23,6 +23,8 @@ use crate::links::unconfirmed::Unconfirmed;
 pub struct RemotePeer {
     /// Its address and port, as the transport has it.
     pub address: String,
+    /// Our own, as the other node sees us unless something between translates addresses.
+    pub own_address: String,
     /// Who it has proved to be.
     pub identity: PeerIdentity,
     /// Its process, as it says.

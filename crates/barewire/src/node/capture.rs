@@ -3,10 +3,11 @@
 //! Traffic that bypasses the kernel is invisible to tcpdump; this takes its place. Each message (or stream write) is one packet of link type
 //! `WIRESHARK_UPPER_PDU` ([`barewire_wire::capture`] has the layout): tags that name
 //! Wireshark's dissector `data`, the protocol `Barewire`, and the two processes as ports
-//! of 127.0.0.1, then the bytes.
+//! of 127.0.0.1, then the bytes. Of a connection to another host they are ports of the two hosts' addresses.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,9 +17,10 @@ use barewire_wire::capture::exported::{self, Endpoint, TagsRepr};
 use barewire_wire::capture::{ByteOrder, LinkType, Output, Pcapng, Port};
 
 use crate::error::{Error, Result};
+use crate::links::link::Link;
 
 /// Room for the tags of a message.
-const TAGS_BYTES_MAX: usize = 64;
+const TAGS_BYTES_MAX: usize = 88;
 
 /// A pcapng file being written.
 pub(crate) struct Tap {
@@ -82,17 +84,31 @@ impl Tap {
         }
     }
 
-    /// Records bytes sent to process `peer_pid`.
-    pub fn sent(&self, peer_pid: u32, bytes: &[u8]) {
-        self.record(self.own_pid, peer_pid, bytes);
+    /// The ends of a connection over this link.
+    pub fn ends(&self, link: &Link) -> Ends {
+        match link.remote().and_then(|remote| remote.peer()) {
+            Some(peer) => Ends {
+                own: end(ip(&peer.own_address), self.own_pid),
+                peer: end(ip(&peer.address), peer.pid),
+            },
+            None => Ends {
+                own: end(HERE, self.own_pid),
+                peer: end(HERE, link.peer.pid as u32),
+            },
+        }
     }
 
-    /// Records bytes received from process `peer_pid`.
-    pub fn received(&self, peer_pid: u32, bytes: &[u8]) {
-        self.record(peer_pid, self.own_pid, bytes);
+    /// Records bytes sent on a connection.
+    pub fn sent(&self, ends: &Ends, bytes: &[u8]) {
+        self.record(ends.own, ends.peer, bytes);
     }
 
-    fn record(&self, from: u32, to: u32, bytes: &[u8]) {
+    /// Records bytes received on a connection.
+    pub fn received(&self, ends: &Ends, bytes: &[u8]) {
+        self.record(ends.peer, ends.own, bytes);
+    }
+
+    fn record(&self, from: Endpoint, to: Endpoint, bytes: &[u8]) {
         // Relaxed: as in `pause`.
         if self.paused.load(Ordering::Relaxed) {
             return;
@@ -121,16 +137,31 @@ impl Tap {
     }
 }
 
-fn tags(from: u32, to: u32) -> TagsRepr<'static> {
-    let end = |pid| Endpoint {
-        address: [127, 0, 0, 1],
-        port: pid,
-    };
+fn tags(from: Endpoint, to: Endpoint) -> TagsRepr<'static> {
     TagsRepr {
         dissector: exported::DATA,
         protocol: "Barewire",
-        ends: Some((end(from), end(to))),
+        ends: Some((from, to)),
     }
+}
+
+/// The two ends of a connection, as a capture shows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    own: Endpoint,
+    peer: Endpoint,
+}
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn end(address: IpAddr, pid: u32) -> Endpoint {
+    Endpoint { address, port: pid }
+}
+
+/// The address in one with a port. A carrier whose addresses are of another kind has none that could be shown.
+fn ip(address: &str) -> IpAddr {
+    let parsed = address.parse::<SocketAddr>();
+    parsed.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.ip().to_canonical())
 }
 
 #[cfg(test)]
@@ -139,9 +170,25 @@ mod tests {
 
     use super::*;
 
+    fn ends() -> Ends {
+        Ends {
+            own: end(HERE, 1),
+            peer: end(HERE, 2),
+        }
+    }
+
     #[test]
     fn the_tags_have_room() {
-        assert_eq!(tags(1, 2).buffer_len(), TAGS_BYTES_MAX);
+        let far = end(ip("[2001:db8::1]:7400"), 1);
+        assert_eq!(tags(far, far).buffer_len(), TAGS_BYTES_MAX);
+    }
+
+    #[test]
+    fn addresses_are_read_as_carriers_write_them() {
+        assert_eq!(ip("10.0.0.1:7400").to_string(), "10.0.0.1");
+        assert_eq!(ip("[::ffff:10.0.0.1]:7400").to_string(), "10.0.0.1");
+        assert_eq!(ip("[fe80::1%2]:7400").to_string(), "fe80::1");
+        assert_eq!(ip("elsewhere").to_string(), "0.0.0.0");
     }
 
     #[test]
@@ -153,7 +200,7 @@ mod tests {
             paused: AtomicBool::new(false),
         };
         for _ in 0..100 {
-            tap.sent(2, &[0; 1000]);
+            tap.sent(&ends(), &[0; 1000]);
         }
         assert!(!tap.flush());
     }
@@ -164,7 +211,7 @@ mod tests {
         let tap = Tap::create(&path, 1).unwrap();
         for (paused, message) in [(false, b"first"), (true, b"never"), (false, b"third")] {
             tap.pause(paused);
-            tap.sent(2, message);
+            tap.sent(&ends(), message);
         }
         tap.pause(true);
         let file = std::fs::read(&path).unwrap();
@@ -184,18 +231,21 @@ mod tests {
     fn a_long_message_is_cut_to_what_wireshark_takes_and_says_so() {
         let path = std::env::temp_dir().join(format!("barewire-tap-{}", std::process::id()));
         let tap = Tap::create(&path, 1).unwrap();
-        tap.sent(2, b"short");
-        tap.received(2, &vec![7; PACKET_BYTES_MAX + 10]);
+        tap.sent(&ends(), b"short");
+        tap.received(&ends(), &vec![7; PACKET_BYTES_MAX + 10]);
         assert!(tap.flush());
         let file = std::fs::read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         let packets: Vec<_> = Reader::new(&file).map(|p| p.unwrap()).collect();
         let opened = packets.iter().map(|p| p.open().unwrap());
         let opened: Vec<_> = opened.collect();
-        assert_eq!(opened[0], Content::Exported(tags(1, 2), b"short"));
-        assert!(matches!(opened[1], Content::Exported(t, _) if t == tags(2, 1)));
+        assert_eq!(
+            opened[0],
+            Content::Exported(tags(ends().own, ends().peer), b"short")
+        );
+        assert!(matches!(opened[1], Content::Exported(t, _) if t == tags(ends().peer, ends().own)));
         assert_eq!(packets[1].data.len(), PACKET_BYTES_MAX);
-        let original = PACKET_BYTES_MAX + 10 + TAGS_BYTES_MAX;
+        let original = PACKET_BYTES_MAX + 10 + tags(ends().own, ends().peer).buffer_len();
         assert_eq!(packets[1].original_bytes as usize, original);
     }
 }

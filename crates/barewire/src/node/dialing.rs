@@ -167,6 +167,7 @@ fn remote_peer(greeted: &Greeted) -> RemotePeer {
     let properties = greeted.carrier.properties();
     RemotePeer {
         address: properties.peer_address,
+        own_address: properties.own_address,
         identity: greeted.identity.clone(),
         pid: greeted.theirs.pid,
         transport: properties.transport,

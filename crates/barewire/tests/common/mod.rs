@@ -400,7 +400,11 @@ fn uid(connection: &Connection) -> String {
 impl Puppet {
     fn node(&mut self) -> barewire::Result<Node> {
         if self.node.is_none() {
-            self.node = Some(Node::with_config(spins(true))?);
+            let config = NodeConfig {
+                capture: std::env::var_os(format!("{ARG}capture")).map(PathBuf::from),
+                ..spins(true)
+            };
+            self.node = Some(Node::with_config(config)?);
         }
         Ok(self.node.clone().unwrap())
     }

@@ -5,8 +5,8 @@
 //! tag | number u16 | length u16 | value, padded to a multiple of 4 and so counted |
 //!
 //! 12 dissector name   33 text of the protocol column
-//! 20 source IPv4      25 source port        24 port type (2: TCP)
-//! 21 destination IPv4 26 destination port    0 end, length 0; then the packet
+//! 20 source IPv4      22 source IPv6        25 source port        24 port type (2: TCP)
+//! 21 destination IPv4 23 destination IPv6   26 destination port    0 end, length 0; then the packet
 //! ```
 //!
 //! Words are big-endian, ports take 32 bits. Tags with other numbers are passed over.
@@ -14,6 +14,7 @@
 //! Source: wireshark (`epan/exported_pdu.h`).
 
 use core::fmt;
+use core::net::IpAddr;
 
 use crate::error::{Error, Fault, need};
 use crate::tree::{Sink, Value};
@@ -24,6 +25,8 @@ const END: u16 = 0;
 const DISSECTOR: u16 = 12;
 const SOURCE_ADDRESS: u16 = 20;
 const DESTINATION_ADDRESS: u16 = 21;
+const SOURCE_ADDRESS_V6: u16 = 22;
+const DESTINATION_ADDRESS_V6: u16 = 23;
 const PORT_TYPE: u16 = 24;
 const SOURCE_PORT: u16 = 25;
 const DESTINATION_PORT: u16 = 26;
@@ -53,8 +56,8 @@ pub const DATA: &str = "data";
 /// One end of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// IPv4 address.
-    pub address: [u8; 4],
+    /// IP address.
+    pub address: IpAddr,
     /// Port.
     pub port: u32,
 }
@@ -100,10 +103,12 @@ impl<'a> TagsRepr<'a> {
                 END => break,
                 DISSECTOR => tags.dissector = tag.text()?,
                 PROTOCOL => tags.protocol = tag.text()?,
-                SOURCE_ADDRESS => addresses[0] = Some(tag.four()?),
-                DESTINATION_ADDRESS => addresses[1] = Some(tag.four()?),
-                SOURCE_PORT => ports[0] = Some(u32::from_be_bytes(tag.four()?)),
-                DESTINATION_PORT => ports[1] = Some(u32::from_be_bytes(tag.four()?)),
+                SOURCE_ADDRESS => addresses[0] = Some(tag.bytes::<4>()?.into()),
+                DESTINATION_ADDRESS => addresses[1] = Some(tag.bytes::<4>()?.into()),
+                SOURCE_ADDRESS_V6 => addresses[0] = Some(tag.bytes::<16>()?.into()),
+                DESTINATION_ADDRESS_V6 => addresses[1] = Some(tag.bytes::<16>()?.into()),
+                SOURCE_PORT => ports[0] = Some(u32::from_be_bytes(tag.bytes()?)),
+                DESTINATION_PORT => ports[1] = Some(u32::from_be_bytes(tag.bytes()?)),
                 _ => {}
             }
         }
@@ -120,7 +125,12 @@ impl<'a> TagsRepr<'a> {
     /// Bytes that [`TagsRepr::emit`] writes.
     #[must_use]
     pub fn buffer_len(&self) -> usize {
-        let ends = if self.ends.is_some() { 5 * 8 } else { 0 };
+        let address = |end: &Endpoint| match end.address {
+            IpAddr::V4(_) => 8,
+            IpAddr::V6(_) => 20,
+        };
+        let ends = self.ends.as_ref();
+        let ends = ends.map_or(0, |(from, to)| address(from) + address(to) + 3 * 8);
         text_bytes(self.dissector) + text_bytes(self.protocol) + ends + 4
     }
 
@@ -148,8 +158,14 @@ impl<'a> TagsRepr<'a> {
             }
         }
         if let Some((source, destination)) = self.ends {
-            tag(SOURCE_ADDRESS, &source.address);
-            tag(DESTINATION_ADDRESS, &destination.address);
+            match source.address {
+                IpAddr::V4(address) => tag(SOURCE_ADDRESS, &address.octets()),
+                IpAddr::V6(address) => tag(SOURCE_ADDRESS_V6, &address.octets()),
+            }
+            match destination.address {
+                IpAddr::V4(address) => tag(DESTINATION_ADDRESS, &address.octets()),
+                IpAddr::V6(address) => tag(DESTINATION_ADDRESS_V6, &address.octets()),
+            }
             tag(PORT_TYPE, &PORT_TYPE_TCP.to_be_bytes());
             tag(SOURCE_PORT, &source.port.to_be_bytes());
             tag(DESTINATION_PORT, &destination.port.to_be_bytes());
@@ -201,9 +217,13 @@ impl<'a> Tag<'a> {
             .map_err(|e| self.wrong(self.value[e.valid_up_to()].into(), "UTF-8"))
     }
 
-    fn four(&self) -> Result<[u8; 4], Error> {
+    fn bytes<const N: usize>(&self) -> Result<[u8; N], Error> {
         let found = self.value.len() as u64;
-        <[u8; 4]>::try_from(self.value).map_err(|_| self.wrong(found, "a length of 4 bytes"))
+        let allowed = match N {
+            4 => "a length of 4 bytes",
+            _ => "a length of 16 bytes",
+        };
+        <[u8; N]>::try_from(self.value).map_err(|_| self.wrong(found, allowed))
     }
 
     const fn wrong(&self, found: u64, allowed: &'static str) -> Error {
@@ -216,8 +236,8 @@ impl<'a> Tag<'a> {
             END => "end",
             DISSECTOR => "dissector",
             PROTOCOL => "protocol",
-            SOURCE_ADDRESS => "source address",
-            DESTINATION_ADDRESS => "destination address",
+            SOURCE_ADDRESS | SOURCE_ADDRESS_V6 => "source address",
+            DESTINATION_ADDRESS | DESTINATION_ADDRESS_V6 => "destination address",
             PORT_TYPE => "port type",
             SOURCE_PORT => "source port",
             DESTINATION_PORT => "destination port",

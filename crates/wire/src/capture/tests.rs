@@ -557,9 +557,12 @@ proptest! {
     #[test]
     fn tags_round_trip(
         dissector in "[a-z.]{0,9}", protocol in "[a-z.]{0,9}",
-        ends in any::<Option<[(u32, u32); 2]>>(), packet in some(any::<u8>(), 0..9),
+        ends in any::<Option<[(Result<[u8; 4], [u8; 16]>, u32); 2]>>(), packet in some(any::<u8>(), 0..9),
     ) {
-        let end = |(address, port): (u32, u32)| Endpoint { address: address.to_be_bytes(), port };
+        let end = |(address, port): (Result<[u8; 4], [u8; 16]>, u32)| Endpoint {
+            address: address.map_or_else(Into::into, Into::into),
+            port,
+        };
         let ends = ends.map(|[source, destination]| (end(source), end(destination)));
         let tags = TagsRepr { dissector: &dissector, protocol: &protocol, ends };
         let mut bytes = vec![0xff; tags.buffer_len()];

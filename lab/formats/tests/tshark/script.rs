@@ -221,7 +221,7 @@ fn the_script_shows_messages_of_the_live_network() {
         return;
     };
     let end = |port| Endpoint {
-        address: [127, 0, 0, 1],
+        address: [127, 0, 0, 1].into(),
         port,
     };
     let tags = TagsRepr {
