@@ -162,6 +162,7 @@ c++                 g++
 cmake               cmake
 pkg-config          pkg-config
 valgrind            valgrind
+abidiff             abigail-tools
 "
 
 # The package of Python's own tests bears the version of Python: of the one that

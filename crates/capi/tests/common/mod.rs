@@ -143,7 +143,13 @@ pub fn has(program: &str, test: &str) -> bool {
     if found.is_ok_and(|status| status.success()) {
         return true;
     }
-    let line = format!("SKIPPED: {test}: {program} is not installed");
+    skipped(test, &format!("{program} is not installed"));
+    false
+}
+
+/// Counts a test as skipped.
+pub fn skipped(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test}: {why}");
     eprintln!("{line}");
     if let Some(log) = std::env::var_os("BAREWIRE_SKIP_LOG") {
         let mut log = fs::OpenOptions::new()
@@ -153,7 +159,6 @@ pub fn has(program: &str, test: &str) -> bool {
             .expect("the log of skipped tests");
         writeln!(log, "{line}").expect("written");
     }
-    false
 }
 
 /// Runs a program under valgrind, which must find nothing. One at a time: all of them together take so long that nodes
