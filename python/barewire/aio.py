@@ -280,6 +280,14 @@ class _Waiting:
         self._event.set()
 
 
+def _unless_late(attempt: Callable[[], T]) -> Optional[T]:
+    """What a call gives that would have to wait for nothing; else ``None``."""
+    try:
+        return attempt()
+    except errors.Timeout:
+        return None
+
+
 class Connection(_Waiting):
     """A connection of a :class:`Node`. One task at a time receives."""
 
@@ -316,6 +324,16 @@ class Connection(_Waiting):
                 await self._until(lambda: self.native.try_send(message) or None)
             except errors.OutOfLimits:
                 await self._send_long(native.LongMessage(message))
+
+    async def reserve(self, size: int) -> native.Reservation:
+        """Room for a message in the receiver's memory, as ``barewire.Connection.reserve``: ``with await connection.reserve(8)
+        as view``. One task at a time: until the block ends, others that send get ``Busy``."""
+        async with self._sending:
+            return await self._until(lambda: _unless_late(lambda: self.native.reserve(size, 0)))
+
+    async def peek(self) -> native.Message:
+        """The next message, to be read in place: ``with await connection.peek() as view``."""
+        return await self._until(lambda: _unless_late(lambda: self.native.peek(0)))
 
     async def _send_long(self, message: native.LongMessage) -> None:
         """Sends a message that is longer than the ring."""

@@ -133,7 +133,7 @@ class System(Error, OSError):
 
 
 class Busy(Error, RuntimeError):
-    """Another thread is in the middle of a call on the same object."""
+    """Another thread is in the middle of a call on the same object, or a message in place is not finished."""
 
 
 _CLASSES = {

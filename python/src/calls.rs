@@ -22,19 +22,72 @@ const TURN: Duration = Duration::from_micros(50);
 /// Something that one thread at a time uses, until it is closed.
 pub struct Slot<T> {
     inner: Mutex<Option<T>>,
-    closing: AtomicBool,
+    state: State,
     advice: &'static str,
 }
 
+/// What is known of a [`Slot`] without its lock.
+#[derive(Default)]
+struct State {
+    closing: AtomicBool,
+    /// The memory of a direction is lent ([`Direction`]): until it is let go, nothing is sent or received there, and what is
+    /// closed stays. All of it is written and read with the interpreter's lock.
+    lent: [AtomicBool; 2],
+}
+
+/// A direction of a connection.
+#[derive(Clone, Copy)]
+pub enum Direction {
+    /// Messages that are sent.
+    Sending = 0,
+    /// Messages that are received.
+    Receiving = 1,
+}
+
+impl State {
+    #[inline]
+    fn is_closing(&self) -> bool {
+        // Relaxed: see `Slot::close`.
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn is_lent(&self, direction: Direction) -> bool {
+        // Relaxed: the interpreter's lock orders it.
+        self.lent[direction as usize].load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn is_any_lent(&self) -> bool {
+        self.is_lent(Direction::Sending) || self.is_lent(Direction::Receiving)
+    }
+
+    /// That a direction is not lent.
+    #[inline]
+    fn check(&self, direction: Direction) -> Outcome {
+        if !self.is_lent(direction) {
+            return Ok(());
+        }
+        Err(Problem::Busy(match direction {
+            Direction::Sending => {
+                "room is reserved, or a view of it is still there: send it or give it up first"
+            }
+            Direction::Receiving => {
+                "a message is read in place, or a view of it is still there: release it first"
+            }
+        }))
+    }
+}
+
 /// The use of what is in a [`Slot`].
-pub struct Used<'a, T>(MutexGuard<'a, Option<T>>, &'a AtomicBool);
+pub struct Used<'a, T>(MutexGuard<'a, Option<T>>, &'a State);
 
 impl<T: Send> Slot<T> {
     /// With what another thread is told that comes while one is using it.
     pub fn new(value: T, advice: &'static str) -> Slot<T> {
         Slot {
             inner: Mutex::new(Some(value)),
-            closing: AtomicBool::new(false),
+            state: State::default(),
             advice,
         }
     }
@@ -47,18 +100,31 @@ impl<T: Send> Slot<T> {
             Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(Problem::Busy(self.advice)),
         };
-        if guard.is_none() {
+        // Closed with its memory lent, it is still there.
+        if guard.is_none() || self.state.is_closing() {
             return Err(Error::Closed.into());
         }
-        Ok(Used(guard, &self.closing))
+        Ok(Used(guard, &self.state))
     }
 
-    /// Begins to use it; waits for other threads to end their use.
+    /// Begins to use a direction of it, if that is not lent.
+    #[inline]
+    pub fn lock_for(&self, direction: Direction) -> Outcome<Used<'_, T>> {
+        let used = self.lock()?;
+        self.state.check(direction)?;
+        Ok(used)
+    }
+
+    /// Begins to send; waits for other threads to end their use.
     pub fn lock_in_turn(&self, py: Python<'_>) -> Outcome<Used<'_, T>> {
         loop {
             match self.lock() {
                 Err(Problem::Busy(_)) => {}
-                other => return other,
+                Err(other) => return Err(other),
+                Ok(used) => {
+                    self.state.check(Direction::Sending)?;
+                    return Ok(used);
+                }
             }
             py.detach(|| std::thread::sleep(TURN));
             py.check_signals()?;
@@ -68,20 +134,39 @@ impl<T: Send> Slot<T> {
     /// Takes it away, to be used in another way.
     pub fn take(&self) -> Outcome<T> {
         let mut used = self.lock()?;
+        self.state.check(Direction::Sending)?;
+        self.state.check(Direction::Receiving)?;
         used.0.take().ok_or(Problem::Network(Error::Closed))
+    }
+
+    /// Lends the memory of a direction. Whoever calls this is using it.
+    pub fn lend(&self, direction: Direction) {
+        // Relaxed: the interpreter's lock orders it.
+        self.state.lent[direction as usize].store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the loan of a direction; closes what was to be closed meanwhile.
+    pub fn let_go(&self, direction: Direction) {
+        // Relaxed: the interpreter's lock orders it.
+        self.state.lent[direction as usize].store(false, Ordering::Relaxed);
+        if self.state.is_closing() {
+            Python::attach(|py| self.close(py));
+        }
     }
 
     /// Whether it is closed or was taken away.
     pub fn is_closed(&self) -> bool {
-        // Relaxed: it stands for itself.
-        let is_closing = self.closing.load(Ordering::Relaxed);
-        is_closing || matches!(self.inner.try_lock(), Ok(guard) if guard.is_none())
+        self.state.is_closing() || matches!(self.inner.try_lock(), Ok(guard) if guard.is_none())
     }
 
-    /// Closes it. A thread that waits in it ends its wait, and closes it then.
+    /// Closes it. A thread that waits in it ends its wait, and closes it then. Where memory of it is lent, the end of the loan
+    /// closes it.
     pub fn close(&self, py: Python<'_>) {
         // Relaxed: whoever waits looks again soon.
-        self.closing.store(true, Ordering::Relaxed);
+        self.state.closing.store(true, Ordering::Relaxed);
+        if self.state.is_any_lent() {
+            return;
+        }
         let taken = match self.inner.try_lock() {
             Ok(mut guard) => guard.take(),
             Err(TryLockError::Poisoned(guard)) => guard.into_inner().take(),
@@ -94,7 +179,7 @@ impl<T: Send> Slot<T> {
     /// Says whether somebody has closed it, to a wait in it.
     #[inline]
     pub fn closing(&self) -> &AtomicBool {
-        &self.closing
+        &self.state.closing
     }
 }
 
@@ -102,8 +187,7 @@ impl<T> Used<'_, T> {
     /// Whether somebody has closed it meanwhile.
     #[inline]
     pub fn is_closing(&self) -> bool {
-        // Relaxed: see `Slot::close`.
-        self.1.load(Ordering::Relaxed)
+        self.1.is_closing()
     }
 }
 
@@ -130,7 +214,7 @@ impl<T> DerefMut for Used<'_, T> {
 
 impl<T> Drop for Used<'_, T> {
     fn drop(&mut self) {
-        if self.is_closing() {
+        if self.is_closing() && !self.1.is_any_lent() {
             *self.0 = None;
         }
     }

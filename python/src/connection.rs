@@ -9,9 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::aperture::{Aperture, RemoteAperture};
-use crate::calls::{Data, Room, Slot, timeout as seconds, wait};
+use crate::calls::{Data, Direction, Room, Slot, timeout as seconds, wait};
 use crate::errors::Outcome;
 use crate::ids::number;
+use crate::in_place::{Lender, Message, Reservation};
 use crate::messages::{self, Scratch};
 use crate::peer::{Credentials, Peer};
 use crate::stream::RawStream;
@@ -67,7 +68,7 @@ impl Connection {
     #[pyo3(signature = (message, timeout = None))]
     fn send(&self, py: Python<'_>, message: Data<'_>, timeout: Option<f64>) -> Outcome {
         let timeout = seconds(timeout)?;
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Sending)?;
         let sender = used.connection.sender();
         messages::send(py, sender, message.get(), timeout, self.slot.closing())
     }
@@ -75,13 +76,17 @@ impl Connection {
     /// Sends a message if there is room for it now; whether there was.
     #[pyo3(signature = (message, /))]
     fn try_send(&self, message: Data<'_>) -> Outcome<bool> {
-        Ok(self.slot.lock()?.connection.try_send(message.get())?)
+        Ok(self
+            .slot
+            .lock_for(Direction::Sending)?
+            .connection
+            .try_send(message.get())?)
     }
 
     /// Goes on to send a long message, as far as there is room; whether all of it was sent. Until then nothing else may be
     /// sent. For event loops.
     fn try_send_part(&self, message: &LongMessage) -> Outcome<bool> {
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Sending)?;
         let mut progress = message
             .progress
             .lock()
@@ -94,7 +99,7 @@ impl Connection {
     #[pyo3(signature = (parts, timeout = None))]
     fn send_parts(&self, py: Python<'_>, parts: Vec<Data<'_>>, timeout: Option<f64>) -> Outcome {
         let timeout = seconds(timeout)?;
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Sending)?;
         let sender = used.connection.sender();
         messages::send_parts(py, sender, &parts, timeout, self.slot.closing())
     }
@@ -102,14 +107,17 @@ impl Connection {
     /// Sends as many of these messages as there is room for now, several to a frame; how many that was.
     #[pyo3(signature = (messages, /))]
     fn send_batch(&self, messages: Vec<Data<'_>>) -> Outcome<usize> {
-        messages::send_batch(self.slot.lock()?.connection.sender(), &messages)
+        messages::send_batch(
+            self.slot.lock_for(Direction::Sending)?.connection.sender(),
+            &messages,
+        )
     }
 
     /// Receives a message; waits for one, at most `timeout` seconds.
     #[pyo3(signature = (timeout = None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> Outcome<Bound<'py, PyBytes>> {
         let timeout = seconds(timeout)?;
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Receiving)?;
         let Both {
             connection,
             scratch,
@@ -120,7 +128,7 @@ impl Connection {
 
     /// Receives a message if one is there, else returns `None`.
     fn try_recv<'py>(&self, py: Python<'py>) -> Outcome<Option<Bound<'py, PyBytes>>> {
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Receiving)?;
         let Both {
             connection,
             scratch,
@@ -133,7 +141,7 @@ impl Connection {
     #[pyo3(signature = (buffer, timeout = None))]
     fn recv_into(&self, py: Python<'_>, buffer: Room<'_>, timeout: Option<f64>) -> Outcome<usize> {
         let timeout = seconds(timeout)?;
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Receiving)?;
         let Both {
             connection,
             scratch,
@@ -145,7 +153,7 @@ impl Connection {
     /// Receives a message into a buffer if one is there, and returns its length, else `None`.
     #[pyo3(signature = (buffer, /))]
     fn try_recv_into(&self, buffer: Room<'_>) -> Outcome<Option<usize>> {
-        let mut used = self.slot.lock()?;
+        let mut used = self.slot.lock_for(Direction::Receiving)?;
         let Both {
             connection,
             scratch,
@@ -156,12 +164,48 @@ impl Connection {
     /// Receives the messages that are there, at most `max`; never waits.
     #[pyo3(signature = (max = 64))]
     fn recv_batch<'py>(&self, py: Python<'py>, max: usize) -> Outcome<Bound<'py, PyList>> {
-        messages::recv_batch(py, self.slot.lock()?.connection.receiver(), max)
+        messages::recv_batch(
+            py,
+            self.slot
+                .lock_for(Direction::Receiving)?
+                .connection
+                .receiver(),
+            max,
+        )
+    }
+
+    /// Takes room for a message of `size` bytes in the receiver's memory, to be filled in place; waits for it, at most `timeout`
+    /// seconds. A message that is built in place has to fit a frame: `reserve_bytes_max`.
+    #[pyo3(signature = (size, timeout = None))]
+    fn reserve(slf: Bound<'_, Self>, size: usize, timeout: Option<f64>) -> Outcome<Reservation> {
+        let (py, slot, timeout) = (slf.py(), &slf.get().slot, seconds(timeout)?);
+        let mut used = slot.lock_for(Direction::Sending)?;
+        let sender = used.connection.sender();
+        let bytes = messages::reserve(py, sender, size, timeout, slot.closing())?;
+        slot.lend(Direction::Sending);
+        Ok(Reservation::new(py, OfConnection::sending(&slf), bytes)?)
+    }
+
+    /// The longest message that `reserve` takes, in bytes: a quarter of the receiver's ring less 64.
+    #[getter]
+    fn reserve_bytes_max(&self) -> Outcome<usize> {
+        Ok(self.slot.lock()?.connection.sender().reserve_bytes_max())
+    }
+
+    /// The next message, to be read in place; waits for one, at most `timeout` seconds.
+    #[pyo3(signature = (timeout = None))]
+    fn peek(slf: Bound<'_, Self>, timeout: Option<f64>) -> Outcome<Message> {
+        let (py, slot, timeout) = (slf.py(), &slf.get().slot, seconds(timeout)?);
+        let mut used = slot.lock_for(Direction::Receiving)?;
+        let receiver = used.connection.receiver();
+        let found = messages::peek(py, receiver, timeout, slot.closing())?;
+        slot.lend(Direction::Receiving);
+        Ok(Message::new(py, OfConnection::receiving(&slf), found)?)
     }
 
     /// Says that nothing more will be sent: the peer receives what was sent, then `Finished`. Receiving goes on.
     fn finish(&self) -> Outcome {
-        self.slot.lock()?.connection.finish();
+        self.slot.lock_for(Direction::Sending)?.connection.finish();
         Ok(())
     }
 
@@ -250,6 +294,33 @@ impl Connection {
     }
 }
 
+/// A connection that lends the memory of a direction.
+struct OfConnection(Py<Connection>, Direction);
+
+impl OfConnection {
+    fn sending(connection: &Bound<'_, Connection>) -> OfConnection {
+        OfConnection(connection.clone().unbind(), Direction::Sending)
+    }
+
+    fn receiving(connection: &Bound<'_, Connection>) -> OfConnection {
+        OfConnection(connection.clone().unbind(), Direction::Receiving)
+    }
+}
+
+impl Lender for OfConnection {
+    fn complete(&self, _py: Python<'_>, room_bytes: usize, len_bytes: usize) -> Outcome {
+        let mut used = self.0.get().slot.lock()?;
+        match self.1 {
+            Direction::Sending => messages::commit(used.connection.sender(), room_bytes, len_bytes),
+            Direction::Receiving => messages::release(used.connection.receiver()),
+        }
+    }
+
+    fn let_go(&self) {
+        self.0.get().slot.let_go(self.1);
+    }
+}
+
 /// A message that is sent in parts, and how much of it was.
 #[pyclass(frozen, module = "barewire._native")]
 pub struct LongMessage {
@@ -324,6 +395,22 @@ impl Sender {
         messages::send_batch(&mut *self.0.lock_in_turn(py)?, &messages)
     }
 
+    /// As `Connection.reserve`. Until the message is sent, other threads that send get `Busy`.
+    #[pyo3(signature = (size, timeout = None))]
+    fn reserve(slf: Bound<'_, Self>, size: usize, timeout: Option<f64>) -> Outcome<Reservation> {
+        let (py, slot, timeout) = (slf.py(), &slf.get().0, seconds(timeout)?);
+        let mut used = slot.lock_in_turn(py)?;
+        let bytes = messages::reserve(py, &mut used, size, timeout, slot.closing())?;
+        slot.lend(Direction::Sending);
+        Ok(Reservation::new(py, OfSender(slf.clone().unbind()), bytes)?)
+    }
+
+    /// As `Connection.reserve_bytes_max`.
+    #[getter]
+    fn reserve_bytes_max(&self, py: Python<'_>) -> Outcome<usize> {
+        Ok(self.0.lock_in_turn(py)?.reserve_bytes_max())
+    }
+
     /// Says that nothing more will be sent.
     fn finish(&self, py: Python<'_>) -> Outcome {
         self.0.lock_in_turn(py)?.finish();
@@ -345,6 +432,19 @@ impl Sender {
     }
 }
 
+/// A sending half that lends its memory.
+struct OfSender(Py<Sender>);
+
+impl Lender for OfSender {
+    fn complete(&self, _py: Python<'_>, room_bytes: usize, len_bytes: usize) -> Outcome {
+        messages::commit(&mut *self.0.get().0.lock()?, room_bytes, len_bytes)
+    }
+
+    fn let_go(&self) {
+        self.0.get().0.let_go(Direction::Sending);
+    }
+}
+
 /// The receiving half of a connection. One thread at a time uses it.
 #[pyclass(frozen, module = "barewire")]
 pub struct Receiver(Slot<(InnerReceiver, Scratch)>);
@@ -362,14 +462,14 @@ impl Receiver {
     #[pyo3(signature = (timeout = None))]
     fn recv<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> Outcome<Bound<'py, PyBytes>> {
         let timeout = seconds(timeout)?;
-        let mut used = self.0.lock()?;
+        let mut used = self.0.lock_for(Direction::Receiving)?;
         let (receiver, scratch) = &mut *used;
         messages::recv(py, receiver, scratch, timeout, self.0.closing())
     }
 
     /// As `Connection.try_recv`.
     fn try_recv<'py>(&self, py: Python<'py>) -> Outcome<Option<Bound<'py, PyBytes>>> {
-        let mut used = self.0.lock()?;
+        let mut used = self.0.lock_for(Direction::Receiving)?;
         let (receiver, scratch) = &mut *used;
         messages::try_recv(py, receiver, scratch)
     }
@@ -378,7 +478,7 @@ impl Receiver {
     #[pyo3(signature = (buffer, timeout = None))]
     fn recv_into(&self, py: Python<'_>, buffer: Room<'_>, timeout: Option<f64>) -> Outcome<usize> {
         let timeout = seconds(timeout)?;
-        let mut used = self.0.lock()?;
+        let mut used = self.0.lock_for(Direction::Receiving)?;
         let (receiver, scratch) = &mut *used;
         messages::recv_into(py, receiver, scratch, &buffer, timeout, self.0.closing())
     }
@@ -386,7 +486,7 @@ impl Receiver {
     /// As `Connection.try_recv_into`.
     #[pyo3(signature = (buffer, /))]
     fn try_recv_into(&self, buffer: Room<'_>) -> Outcome<Option<usize>> {
-        let mut used = self.0.lock()?;
+        let mut used = self.0.lock_for(Direction::Receiving)?;
         let (receiver, scratch) = &mut *used;
         messages::try_recv_into(receiver, scratch, &buffer)
     }
@@ -394,7 +494,17 @@ impl Receiver {
     /// As `Connection.recv_batch`.
     #[pyo3(signature = (max = 64))]
     fn recv_batch<'py>(&self, py: Python<'py>, max: usize) -> Outcome<Bound<'py, PyList>> {
-        messages::recv_batch(py, &mut self.0.lock()?.0, max)
+        messages::recv_batch(py, &mut self.0.lock_for(Direction::Receiving)?.0, max)
+    }
+
+    /// As `Connection.peek`.
+    #[pyo3(signature = (timeout = None))]
+    fn peek(slf: Bound<'_, Self>, timeout: Option<f64>) -> Outcome<Message> {
+        let (py, slot, timeout) = (slf.py(), &slf.get().0, seconds(timeout)?);
+        let mut used = slot.lock_for(Direction::Receiving)?;
+        let found = messages::peek(py, &mut used.0, timeout, slot.closing())?;
+        slot.lend(Direction::Receiving);
+        Ok(Message::new(py, OfReceiver(slf.clone().unbind()), found)?)
     }
 
     /// Closes this direction.
@@ -409,5 +519,18 @@ impl Receiver {
     #[pyo3(signature = (*_exception))]
     fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) {
         self.0.close(py);
+    }
+}
+
+/// A receiving half that lends its memory.
+struct OfReceiver(Py<Receiver>);
+
+impl Lender for OfReceiver {
+    fn complete(&self, _py: Python<'_>, _room_bytes: usize, _len_bytes: usize) -> Outcome {
+        messages::release(&mut self.0.get().0.lock()?.0)
+    }
+
+    fn let_go(&self) {
+        self.0.get().0.let_go(Direction::Receiving);
     }
 }

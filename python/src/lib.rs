@@ -10,6 +10,7 @@
 //! ids: numbers that events name things by
 //! peer: who is at the other end
 //! config: settings
+//! in_place: messages in place
 //! messages: sending and receiving
 //! stream: byte streams
 //! aperture: apertures and tripwires
@@ -32,6 +33,7 @@ mod counters;
 mod errors;
 mod event;
 mod ids;
+mod in_place;
 mod kernel;
 mod lab;
 mod listening;
@@ -58,6 +60,8 @@ mod _native {
     use crate::event::{
         Closed, Completion, ConnectFailed, Connected, Granted, OutOfBand, Ready, TripwireFired,
     };
+    #[pymodule_export]
+    use crate::in_place::{Message, Reservation};
     #[pymodule_export]
     use crate::kernel::Kernel;
     #[pymodule_export]

@@ -6,12 +6,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use barewire::{Error, Receiver, Sender};
+use barewire::{Error, Message, Receiver, Sender};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::calls::{Data, Room, SLICE, wait};
 use crate::errors::{Outcome, Problem};
+use crate::in_place::Found;
+use crate::view::Bytes;
 
 /// Polls with the interpreter's lock: some microseconds.
 const POLLS_WITH_LOCK: u32 = 128;
@@ -103,6 +105,82 @@ pub fn send_parts(
         Ok(Some(()))
     })?;
     sent.ok_or(Error::Timeout.into())
+}
+
+/// Takes room for a message; waits for it.
+pub fn reserve(
+    py: Python<'_>,
+    sender: &mut Sender,
+    len_bytes: usize,
+    timeout: Option<Duration>,
+    closing: &AtomicBool,
+) -> Outcome<Bytes> {
+    let room = |base| Bytes {
+        base,
+        len_bytes,
+        readonly: false,
+    };
+    // Also has an event come when there is room.
+    if let Some(found) = sender.reserve(len_bytes)? {
+        return Ok(room(found.base()));
+    }
+    if timeout == Some(Duration::ZERO) {
+        return Err(Error::Timeout.into());
+    }
+    let found = wait(py, timeout, closing, |slice| {
+        let found = sender.reserve_timeout(len_bytes, slice)?;
+        Ok(found.map(|found| room(found.base())))
+    })?;
+    found.ok_or(Error::Timeout.into())
+}
+
+/// Sends the first `len_bytes` of room of `room_bytes` that [`reserve`] has given, and nobody else has had meanwhile.
+pub fn commit(sender: &mut Sender, room_bytes: usize, len_bytes: usize) -> Outcome {
+    // The same room: nothing was sent since.
+    let room = sender.reserve(room_bytes)?.ok_or(Error::Timeout)?;
+    room.commit(len_bytes);
+    Ok(())
+}
+
+/// Finds the next message, and leaves it there; waits for one.
+pub fn peek(
+    py: Python<'_>,
+    receiver: &mut Receiver,
+    timeout: Option<Duration>,
+    closing: &AtomicBool,
+) -> Outcome<Found> {
+    let found = |message: Message<'_>| match message.base() {
+        Some(base) => Found::Shared(Bytes {
+            base,
+            len_bytes: message.len_bytes(),
+            readonly: true,
+        }),
+        None => {
+            let mut copy = Vec::new();
+            message.copy_to(&mut copy);
+            Found::Copied(copy)
+        }
+    };
+    for _ in 0..POLLS_WITH_LOCK {
+        if let Some(message) = receiver.try_recv_message()? {
+            return Ok(found(message));
+        }
+        std::hint::spin_loop();
+    }
+    if timeout == Some(Duration::ZERO) {
+        return Err(Error::Timeout.into());
+    }
+    let waited = wait(py, timeout, closing, |slice| {
+        Ok(receiver.recv_message_timeout(slice)?.map(found))
+    })?;
+    waited.ok_or(Error::Timeout.into())
+}
+
+/// Takes the message away that [`peek`] has found.
+pub fn release(receiver: &mut Receiver) -> Outcome {
+    let message = receiver.try_recv_message()?.ok_or(Error::Finished)?;
+    message.release();
+    Ok(())
 }
 
 /// Sends as many of these as there is room for; how many that was.

@@ -1,4 +1,4 @@
-//! The bytes of an aperture in place, as a `memoryview`: the one file of this crate with unsafe code.
+//! Bytes of an aperture or of a message in place, as a `memoryview`: the one file of this crate with unsafe code.
 //!
 //! The Rust API gives no reference to shared memory, because a peer may change what it refers to. Here no reference is made
 //! either: Python gets an address and a length. What reads the bytes is the interpreter or NumPy, for which bytes that change
@@ -6,8 +6,9 @@
 //!
 //! Invariants:
 //!
-//! 1. The address and the length are those of a mapping which `keeps` holds. Both stay as they are as long as it lives: a
-//!    revocation puts private memory at the same place, and no peer can shrink the memory, which is sealed.
+//! 1. The address and the length are those of a mapping, or of private memory, which `keeps` holds. Both stay as they are as
+//!    long as it lives: a revocation puts private memory at the same place, and no peer can shrink the memory, which is sealed.
+//!    Of a message, `keeps` is the loan, which has nothing else use that memory, and nothing free it (`in_place.rs`).
 //! 2. Each buffer holds a reference to its [`View`], so that `keeps` outlives it.
 //! 3. A mapping that can not be written is told to Python as read-only.
 
@@ -20,7 +21,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
-/// Where the bytes of an aperture are.
+/// Where bytes are.
 pub struct Bytes {
     /// The first.
     pub base: NonNull<u8>,
@@ -30,16 +31,27 @@ pub struct Bytes {
     pub readonly: bool,
 }
 
+impl Bytes {
+    /// Those of a vector, which is not to be changed; not to be written.
+    pub fn of(vector: &mut Vec<u8>) -> Bytes {
+        Bytes {
+            base: NonNull::from(vector.as_mut_slice()).cast(),
+            len_bytes: vector.len(),
+            readonly: true,
+        }
+    }
+}
+
 // SAFETY: an address and a length. Nothing is read or written through it but by the interpreter.
 unsafe impl Send for Bytes {}
 // SAFETY: as above.
 unsafe impl Sync for Bytes {}
 
-/// What a `memoryview` of an aperture is of.
+/// What a `memoryview` is of.
 #[pyclass(frozen, module = "barewire._native")]
 struct View {
     bytes: Bytes,
-    /// The mapping.
+    /// Has the bytes stay.
     _keeps: Box<dyn Any + Send + Sync>,
 }
 

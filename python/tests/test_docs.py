@@ -38,13 +38,15 @@ def output_of(path: Path) -> str:
         ("the client has finished", "waits up to 5 s"),
         ("barewire.events(node)", "waits up to 5 s"),
         ("barewire.events(node)", "aio.Node()"),
+        ("the client has finished", "connection.reserve"),
     ],
 )
 def test_servers_and_clients(server, client, tmp_path):
     command = [sys.executable, program(server, tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
-            assert output_of(program(client, tmp_path)) == "b'hello'\n"
+            expected = "150.0\n" if "reserve" in client else "b'hello'\n"
+            assert output_of(program(client, tmp_path)) == expected
         finally:
             if "events" in server:
                 running.kill()
@@ -66,4 +68,4 @@ def test_recordings(recorded):  # noqa: F811
 def test_the_laboratory_is_written_as_it_is(tmp_path):
     # What it does takes long without optimization, and test_lab.py does it with fewer values.
     compile(program("lab.reproduce", tmp_path).read_text(), "docs/python.md", "exec")
-    assert len(PROGRAMS) == 8
+    assert len(PROGRAMS) == 9

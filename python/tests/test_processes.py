@@ -61,13 +61,15 @@ accepted = node.next_request(20).accept()
 aperture = node.export(4096)
 opened = next(e.connection for e in barewire.events(node, 20) if isinstance(e, barewire.Connected))
 accepted.send(b"for the parent")
+room = accepted.reserve(8)
 child = os.fork()
 if child == 0:
     refused = 0
     calls = [
         lambda: node.poll(), lambda: node.wait(timeout=0), lambda: node.connect(name), lambda: node.listen("x"),
         lambda: opened.recv(0.1), lambda: opened.try_recv(), lambda: opened.send(b"x"), lambda: node.export(8),
-        lambda: accepted.grant(aperture), lambda: node.next_request(0.1),
+        lambda: accepted.grant(aperture), lambda: node.next_request(0.1), lambda: opened.reserve(8),
+        lambda: room.send(), lambda: opened.peek(0.1),
     ]
     for call in calls:
         try:
@@ -78,10 +80,12 @@ if child == 0:
     own = barewire.Node()
     with own.listen(name + "-child"):
         pass
-    del opened, accepted, connecting, listener, aperture, node
+    del opened, accepted, connecting, listener, aperture, node, room
     os._exit(0 if refused == len(calls) else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert opened.recv(20) == b"for the parent"
+with room as view:
+    view[:] = b"8 bytes."
+assert opened.recv(20) == b"for the parent" and opened.recv(20) == b"8 bytes."
 with listener:
     opened.send(b"still there")
     assert accepted.recv(20) == b"still there"
@@ -101,6 +105,8 @@ WAITS = {
     "send": "while True: opened.send(bytes(500))",
     "send_long": "opened.send(bytes(100_000))",
     "send_parts": "while True: opened.send_parts([bytes(500)])",
+    "reserve": "\n    while True: opened.reserve(500).send()",
+    "peek": "opened.peek()",
     "import": "opened.import_aperture()",
     "stream_read": "opened.into_stream().read()",
     "stream_write": "opened.into_stream().write(bytes(1_000_000))",

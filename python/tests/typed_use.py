@@ -11,6 +11,9 @@ assert_type(connection.recv(1.0), bytes)
 assert_type(connection.try_recv(), bytes | None)
 assert_type(connection.into_stream(), barewire.Stream)
 assert_type(connection.import_aperture(), tuple[int, barewire.RemoteAperture])
+with connection.reserve(8) as room, connection.peek() as found:
+    assert_type(room, memoryview)
+    assert_type(found, memoryview)
 connection.send("text")  # type: ignore[arg-type]
 node.export(8, rights="write")  # type: ignore[arg-type]
 for event in barewire.events(node):
@@ -28,4 +31,6 @@ assert_type([event.fragments[0].data for event in recording.open("file.evb")], l
 async def main() -> None:
     async with aio.Node() as node, await node.connect("name") as connection:
         assert_type(await connection.recv(), bytes)
+        assert_type(await connection.reserve(8), barewire.Reservation)
+        assert_type(await connection.peek(), barewire.Message)
         assert_type(connection.into_stream(), aio.Stream)

@@ -145,6 +145,40 @@ fn a_reservation_is_written_like_a_file_and_no_further_than_its_end() {
 }
 
 #[test]
+fn what_is_reserved_and_what_is_read_have_addresses_that_stay() {
+    let ((_a, mut to_b), (_b, mut to_a)) = pair();
+    for len in [0, 1, 60, 900, 900, 900] {
+        // Given up again.
+        let base = to_b.sender().reserve(len).unwrap().unwrap().base();
+        let mut room = to_b.sender().reserve(len).unwrap().unwrap();
+        assert_eq!(room.base(), base, "{len}");
+        room.write_at(0, &bytes(len));
+        room.commit(len);
+        // Not released: it is received again.
+        let base = to_a.receiver().recv_message().unwrap().base();
+        assert_eq!(base.is_some(), len > 0, "{len}");
+        let message = to_a.receiver().recv_message().unwrap();
+        assert_eq!(message.base(), base, "{len}");
+        assert_eq!(message, bytes(len)[..]);
+        message.release();
+    }
+    // One that was put together from frames.
+    let long = bytes(100_000);
+    let sending = thread::spawn(move || {
+        to_b.send(&long).unwrap();
+        to_b
+    });
+    let message = to_a.receiver().recv_message().unwrap();
+    assert!(message.base().is_some() && message.len_bytes() == 100_000);
+    message.release();
+    let mut to_b = sending.join().unwrap();
+    // One in the duplex line has no address to give away.
+    to_a.send(b"short").unwrap();
+    let message = to_b.receiver().recv_message().unwrap();
+    assert_eq!((message.base(), message.len_bytes()), (None, 5));
+}
+
+#[test]
 fn a_closure_fills_a_message_or_nothing_is_sent() {
     let ((_a, mut to_b), (_b, mut to_a)) = pair();
     let failed: Result<(), std::io::Error> = to_b.sender().send_with(8, |room| {

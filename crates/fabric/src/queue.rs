@@ -483,6 +483,12 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
         }))
     }
 
+    /// The window that messages in place lie in, but for those in the duplex line.
+    #[inline]
+    pub fn incoming(&self) -> &I {
+        self.ring.incoming()
+    }
+
     /// The message that [`Next::Assembled`] announced.
     #[inline]
     pub fn assembled(&self) -> &[u8] {

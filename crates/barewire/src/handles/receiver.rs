@@ -1,6 +1,7 @@
 //! The receiving half of a connection: messages, batches, messages read in place.
 
 use std::io;
+use std::ptr::NonNull;
 use std::time::Duration;
 
 use barewire_fabric::MessageReceiver;
@@ -428,6 +429,22 @@ impl<'a> Message<'a> {
         match &self.next {
             Next::InPlace(located) => located.len_bytes,
             _ => self.receiver.half.queue.assembled().len(),
+        }
+    }
+
+    /// Where it lies, for callers that hand the address to other languages; `None` if it is empty, or came through the
+    /// duplex line: such a message is short, copy it. The address is good for reading until the message is released, something
+    /// else is received, or the receiver is dropped. The sender may still change the bytes.
+    #[must_use]
+    pub fn base(&self) -> Option<NonNull<u8>> {
+        let queue = &self.receiver.half.queue;
+        match &self.next {
+            Next::InPlace(located) if located.in_line => None,
+            Next::InPlace(located) => {
+                let bytes = queue.incoming().sub(located.offset, located.len_bytes)?;
+                Some(bytes.base())
+            }
+            _ => Some(NonNull::from(queue.assembled()).cast()),
         }
     }
 

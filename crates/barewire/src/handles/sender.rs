@@ -1,6 +1,7 @@
 //! The sending half of a connection: messages, batches, messages built in place.
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -470,6 +471,18 @@ impl<'a> Reservation<'a> {
     #[must_use]
     pub fn len_bytes(&self) -> usize {
         self.len_bytes
+    }
+
+    /// Where it begins, for callers that hand the address to other languages. What is stored by address is sent by
+    /// [`Reservation::commit`], and does not count as written. The address is good until something else is sent or the
+    /// sender is dropped: once this is dropped, a new reservation of the same length begins there too.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        let outgoing = &self.sender.half.core().outgoing;
+        // Of an empty message too: its frame has a line. The ring has checked where its window ends.
+        let room = outgoing.sub(self.slot.offset, self.len_bytes.max(1));
+        room.expect("room that is reserved lies in the window")
+            .base()
     }
 
     /// Up to where it has been written so far, in bytes from its beginning.
