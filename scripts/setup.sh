@@ -130,7 +130,9 @@ wrk                 wrk
 # What the tests run besides: the judges of our captures (tshark) and of our HDF5
 # files (h5dump, h5py); in tests/programs servers, their clients, interpreters and
 # libraries with tests of their own; what makes the machine of `make fresh`; the
-# compiler of libFuzzer and of programs in C++; and what examines those in C. A name with a colon is asked for by the function behind it.
+# compiler of libFuzzer and of programs in C++; what examines those in C; and the
+# shells that read their completions. A name with a colon is asked for by the function
+# behind it.
 TEST_PROGRAMS="
 tshark              tshark
 redis-cli           redis-tools
@@ -163,6 +165,8 @@ cmake               cmake
 pkg-config          pkg-config
 valgrind            valgrind
 abidiff             abigail-tools
+zsh                 zsh
+fish                fish
 "
 
 # The package of Python's own tests bears the version of Python: of the one that

@@ -159,6 +159,23 @@ fn shells_accept_their_completions() {
     if let Some(read) = accepted("bash", &[], &script) {
         assert_eq!(text(&read.stdout), "explain\n", "{}", text(&read.stderr));
     }
+    let output = barewire(&["completions", "fish"], None);
+    let asked = "source /dev/stdin; complete --do-complete 'barewire expl'";
+    if let Some(read) = accepted("fish", &["--no-config", "-c", asked], &output.stdout) {
+        let completed = text(&read.stdout);
+        assert!(completed.starts_with("explain\t"), "{completed}");
+        assert_eq!(completed.lines().count(), 1, "{completed}");
+    }
+    let output = barewire(&["completions", "zsh"], None);
+    let script = [
+        b"autoload -Uz compinit; compinit -u -D\n",
+        &output.stdout[..],
+        b"\nprint $_comps[barewire]\n",
+    ]
+    .concat();
+    if let Some(read) = accepted("zsh", &["-f"], &script) {
+        assert_eq!(text(&read.stdout), "_barewire\n", "{}", text(&read.stderr));
+    }
     let output = barewire(&["completions", "tcsh"], None);
     assert_eq!(output.status.code(), Some(2));
 }
