@@ -33,7 +33,7 @@ files() {
 
 # What the examples need comes first: it is not what is tried.
 apt-get update -qq
-apt-get install -qq -y --no-install-recommends gcc g++ libc6-dev pkg-config cmake make python3 redis-server >"$work/apt.log" 2>&1 ||
+apt-get install -qq -y --no-install-recommends gcc g++ libc6-dev pkg-config cmake make python3 redis-server systemd dbus >"$work/apt.log" 2>&1 ||
     { tail -n 5 "$work/apt.log" >&2; fail "what the examples need can not be installed"; }
 files >"$work/before"
 
@@ -55,7 +55,7 @@ try_command() {
     kill "$server"
     wait "$server" || true
     server=
-    # No systemd runs here: on the files.
+    # No systemd runs here: on the files. `try_systemd` has one.
     barewire enable redis-server
     grep -q LD_PRELOAD=/usr/lib/barewire/libbarewire_sockets.so \
         /etc/systemd/system/redis-server.service.d/50-barewire.conf || fail "barewire enable"
@@ -97,7 +97,20 @@ print("packages-try: Python, barewire", barewire.__file__)
 END
 }
 
+# try_systemd: `barewire enable` on a real service, where systemd can be booted.
+try_systemd() {
+    local status=0 said=$work/systemd.txt
+    scripts/systemd-try.sh >"$said" 2>&1 || status=$?
+    cat "$said"
+    case $status in
+    0) ;;
+    77) echo "SKIPPED: step systemd: $(tail -n 1 "$said")" ;;
+    *) fail "barewire enable on a real service" ;;
+    esac
+}
+
 try_command
+try_systemd
 try_c
 if dpkg-query -W python3-barewire >/dev/null 2>&1; then
     try_python
