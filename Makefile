@@ -24,7 +24,7 @@ test: setup-test ## every check: format, lints, tidy, tests, model checking, doc
 fresh: ## as root: make demo and make test on a new minimal Debian (FRESH_SUITE=trixie, FRESH_STEPS=quick)
 	@scripts/fresh.sh
 
-packages: setup-build ## packages for Debian and Ubuntu, and a tarball: target/packages
+packages: setup-build ## packages for Debian and Ubuntu, a wheel, and a tarball: target/packages
 	@scripts/packages.sh
 
 soak: setup-test ## an hour of mixed traffic of unmodified programs (SOAK_SECONDS=3600, SOAK_SEED)

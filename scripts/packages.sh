@@ -6,13 +6,14 @@
 #   barewire            the command with its manual pages and completions, and the preload library
 #   libbarewire0        the library for C and C++ programs
 #   libbarewire-dev     what they are compiled with
-#   python3-barewire    the Python package; if a wheel was built before (scripts/python.sh build)
+#   python3-barewire    the Python package; of a release, the wheel is built too (where Python has venv, and PyPI can be
+#                       reached); of another profile, it is that of scripts/python.sh
 #
 #   PACKAGES_PROFILE    cargo's profile: release, or dev for a try
 #   SOURCE_DATE_EPOCH   time of all files; by default that of the last commit
 #
-# The same sources, tools and time are to give the same bytes, wherever the folder of the sources lies: paths in what is built
-# begin with /barewire.
+# The same sources, tools and time give the same bytes, wherever the folder of the sources lies: paths in what is built
+# begin with /barewire. scripts/packages-same.sh compares.
 #
 # Needs dpkg-deb, binutils and gzip, besides what building needs.
 set -euo pipefail
@@ -36,11 +37,14 @@ multiarch=$(cc -print-multiarch)
 
 # build: builds what the packages hold. Of a release, no path of this machine is in it.
 build() {
+    local status=0
     if [ "$profile" = release ]; then
-        export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$BAREWIRE_ROOT=/barewire --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
         target=$target/packages-build
         built=$target/release
         export CARGO_TARGET_DIR=$target
+        forget_paths "$target"
+        scripts/python.sh build || status=$?
+        [ "$status" = 0 ] || [ "$status" = 77 ] || return "$status"
     fi
     cargo build --locked --profile "$profile" -p barewire-cli -p barewire-sockets
 }
@@ -140,11 +144,12 @@ END
 # package_python: of the wheel, if there is one.
 package_python() {
     local wheel root=$work/python3-barewire place=$work/python3-barewire/usr/lib/python3/dist-packages
-    wheel=$(find "${CARGO_TARGET_DIR:-target}/python/wheels" target/python/wheels -name '*.whl' 2>/dev/null | head -n 1 || true)
+    wheel=$(find "$target/python/wheels" -name '*.whl' 2>/dev/null | head -n 1 || true)
     if [ -z "$wheel" ]; then
-        echo "packages: no Python package: no wheel in target/python/wheels (scripts/python.sh build)"
+        echo "packages: no Python package: there is no wheel in $target/python/wheels (scripts/python.sh)"
         return
     fi
+    cp "$wheel" "$out/"
     install -d "$place" "$root/DEBIAN"
     python3 -m zipfile -e "$wheel" "$place"
     find "$place" -name '*.so' -exec strip --strip-unneeded {} + -exec chmod 644 {} +
@@ -190,5 +195,5 @@ package_tools
 package_c
 package_python
 tarball
-(cd "$out" && sha256sum -- *.deb *.tar.gz >SHA256SUMS)
+(cd "$out" && find . -maxdepth 1 -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum -- >"$work/sums" && cp "$work/sums" SHA256SUMS)
 ls -l "$out"

@@ -213,10 +213,11 @@ step python tests python_package
 step fuzz check fuzz_briefly
 step docs check build_docs
 # Some minutes each; others ask for them by name.
-for name in crates packages fresh; do
+for name in crates same packages fresh; do
     [ "${CI:-}" = true ] || [[ " ${only[*]:-} " == *" $name "* ]] || continue
     case $name in
     crates) step crates check scripts/crates.sh ;;
+    same) step same check scripts/packages-same.sh quick ;;
     packages) step packages check try_packages ;;
     fresh) step fresh check fresh_machine ;;
     esac
@@ -224,7 +225,7 @@ done
 
 for name in ${only[@]+"${only[@]}"}; do
     if [[ " ${known_steps[*]} " != *" $name "* ]]; then
-        echo "no step is called $name; there are: ${known_steps[*]} crates packages fresh" >&2
+        echo "no step is called $name; there are: ${known_steps[*]} crates same packages fresh" >&2
         failed_steps+=("$name") failed=$((failed + 1))
     fi
 done

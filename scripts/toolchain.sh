@@ -57,4 +57,13 @@ find_toolchain() {
     fi
 }
 
+# forget_paths TARGET: has what is built from now on, in the folder TARGET, name no folder of this machine: paths begin with
+# /barewire and /cargo. What C compilers are told is for the sources in C and assembler of some crates.
+forget_paths() {
+    local cargo_home=${CARGO_HOME:-$HOME/.cargo}
+    # Of those that fit, the last is taken.
+    export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BAREWIRE_ROOT=/barewire --remap-path-prefix=$1=/barewire/target"
+    export CFLAGS="${CFLAGS:-} -ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$BAREWIRE_ROOT=/barewire -ffile-prefix-map=$1=/barewire/target"
+}
+
 find_toolchain
