@@ -10,6 +10,7 @@
 //!
 //! ```layers
 //! shaping: queueing disciplines, `tc` commands, admission control
+//! matching: messages and receives by source and tag
 //! evb: sources, builders and manager of the event builder
 //! ```
 #![no_std]
@@ -20,4 +21,5 @@ extern crate alloc;
 extern crate std;
 
 pub mod evb;
+pub mod matching;
 pub mod shaping;
