@@ -327,9 +327,7 @@ impl State {
         // What another host says of itself joins no links.
         if node_id != self.base.node_id && !is_remote {
             let known = *self.by_node_id.entry(node_id).or_insert(index);
-            // Ids are said, not proved: only the kernel's word makes it the same process.
-            let same = self.peers.get(known).map(|p| p.credentials) == Some(credentials);
-            if initiator && known != index && same && self.is_up(known) {
+            if initiator && known != index && self.joins(node_id, credentials, known) {
                 self.join(index, known);
                 return Ok(());
             }
@@ -338,6 +336,18 @@ impl State {
             self.open(number);
         }
         Ok(())
+    }
+
+    /// Whether a link that we began with a node gives way to one that it began.
+    ///
+    /// If both nodes began a link at once and each gave its own up for the other's, both would end. So only one of them
+    /// does, unless the other has shown by a connection that it keeps the link that it began.
+    fn joins(&self, node_id: [u64; 2], credentials: Credentials, known: usize) -> bool {
+        let may = |p: &Peer| node_id < self.base.node_id || !p.connections.is_empty();
+        // Ids are said, not proved: only the kernel's word makes it the same process.
+        let same = |p: &Peer| p.credentials == credentials;
+        let fits = |p: &Peer| same(p) && may(p);
+        self.peers.get(known).is_some_and(fits) && self.is_up(known)
     }
 
     /// The peer turns out to be one that we have a link with: that one is used.
