@@ -34,6 +34,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("daq", 4),
     ("bench", 4),
     ("capi", 4),
+    ("fi", 4),
     ("cli", 5),
 ];
 

@@ -9,11 +9,12 @@ use super::tree::Tree;
 use super::workspace::Workspace;
 
 /// The crates that may hold `unsafe`: instructions, shared memory, the kernel, the system, libfabric, and the libraries
-/// whose functions are an ABI: the preload library, and the face for C.
+/// whose functions are an ABI: the preload library, the face for C, the provider for libfabric.
 const MAY_HOLD: &[&str] = &[
     "crates/cpu",
     "crates/calls",
     "crates/capi",
+    "crates/fi",
     "crates/ofi",
     "crates/shm",
     "crates/sys",

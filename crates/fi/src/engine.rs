@@ -1,0 +1,221 @@
+//! An endpoint without libfabric's objects: a node of the network, its peers, what was posted and what has ended.
+//!
+//! Nothing here waits. Calls of the program begin operations, [`Engine::progress`] takes them further, and what has
+//! ended lies in [`Engine::ended`].
+//!
+//! - *Names.* An endpoint listens under a random name, which is its address. It connects to another one with the first
+//!   message for it. The connection serves both directions, so an endpoint that was connected to does not connect
+//!   back. If two connect to each other at once, the connection of the smaller name stays.
+//! - *Order.* What an endpoint sends to another goes through one connection, and through the queue in front of it
+//!   (`backlog`) while the connection is being made or has no room.
+//! - *Short messages* are copied through the connection. *Long* ones are announced there; the receiver then copies
+//!   them from the sender's memory with one system call. Where the kernel does not allow that, the sender sends them
+//!   in pieces through the connection.
+//! - *Death.* When a connection closes, all that its peer still owed has ended with an error: sends that have not
+//!   arrived, receives that take messages of this peer alone.
+
+pub(crate) mod receiving;
+pub(crate) mod sending;
+pub(crate) mod state;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use barewire::{Event, Node, NodeConfig};
+use barewire_proto::matching::Matching;
+
+use crate::raw;
+use state::{Engine, Link, NAME_BYTES, Name, Out, error_number};
+
+/// The receive ring of a connection. A quarter of it is the longest record.
+const RING_BYTES: usize = 64 << 10;
+/// Events that are taken at once.
+const EVENTS_MAX: usize = 64;
+/// Messages that are taken from a connection at once.
+const MESSAGES_MAX: usize = 32;
+/// Of so many calls, one looks at all connections, even if there is always something from the one of the last message.
+const TURNS_BETWEEN_POLLS: u32 = 16;
+/// How long an endpoint that is closed tries to get rid of what it has accepted.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Why a request to connect was refused that crossed one in the other direction.
+const CROSSED: &str = "crossed";
+
+impl Engine {
+    /// A new endpoint, under a name that nobody else has.
+    pub(crate) fn new() -> barewire::Result<Engine> {
+        let node = Node::with_config(NodeConfig {
+            ring_bytes: RING_BYTES,
+            ..NodeConfig::default()
+        })?;
+        let mark: u64 = random();
+        let text = format!("fi-{:08x}-{mark:016x}", std::process::id());
+        let name: Name = text.as_bytes().try_into().expect("made to be as long");
+        let listener = node.listen(&text)?;
+        Ok(Engine {
+            node,
+            _listener: listener,
+            name,
+            mark: Box::new(mark),
+            peers: Vec::new(),
+            by_name: HashMap::new(),
+            links: Vec::new(),
+            recent: None,
+            tagged: Matching::new(),
+            plain: Matching::new(),
+            next_number: 1,
+            sends: HashMap::new(),
+            pulls: HashMap::new(),
+            busy: Vec::new(),
+            staging: Vec::new(),
+            events: Vec::new(),
+            turns: 0,
+            ended: VecDeque::new(),
+        })
+    }
+
+    /// Takes all operations as far as they go now. Returns whether anything happened.
+    pub(crate) fn progress(&mut self) -> bool {
+        let mut worked = false;
+        if let Some(recent) = self.recent {
+            worked = self.drain(recent, MESSAGES_MAX) > 0;
+        }
+        self.turns = self.turns.wrapping_add(1);
+        if !worked || self.turns % TURNS_BETWEEN_POLLS == 0 {
+            worked |= self.poll();
+        }
+        if !self.busy.is_empty() {
+            for peer in std::mem::take(&mut self.busy) {
+                worked |= self.flush(peer);
+                if !self.peers[peer].backlog.is_empty() && !self.busy.contains(&peer) {
+                    self.busy.push(peer);
+                }
+            }
+        }
+        worked
+    }
+
+    /// Handles what the node has to say.
+    fn poll(&mut self) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        // It can only fail where nothing of the node is of use any more: in a child of the process that made it.
+        let found = self.node.poll(&mut events, EVENTS_MAX).unwrap_or(0);
+        for event in events.drain(..) {
+            self.handle(event);
+        }
+        self.events = events;
+        found > 0
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Ready(connection) => {
+                let index = connection.index();
+                if self.drain(index, MESSAGES_MAX) > 0 {
+                    self.recent = Some(index);
+                }
+            }
+            Event::Request(request) => self.requested(request),
+            Event::Connected(connection) => self.connected(*connection),
+            Event::ConnectFailed { connection, error } => {
+                let waits = |peer: &state::Peer| peer.out == Out::Connecting(connection);
+                if let Some(peer) = self.peers.iter().position(waits) {
+                    self.not_connected(peer, &error);
+                }
+            }
+            Event::Closed { connection, reason } => {
+                let index = connection.index();
+                while self.drain(index, MESSAGES_MAX) > 0 {}
+                if let Some(link) = self.links.get_mut(index).and_then(Option::take) {
+                    let peer = link.peer;
+                    drop(link);
+                    self.lose(peer, error_number(&reason));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Somebody wants to connect.
+    fn requested(&mut self, request: barewire::Request) {
+        let Ok(name) = Name::try_from(request.data()) else {
+            return request.reject("not an endpoint of this provider");
+        };
+        let peer = self.peer(&name);
+        let is_self = name == self.name;
+        let keeps_own = match self.peers[peer].out {
+            Out::Idle => false,
+            Out::Connecting(_) => self.name < name,
+            Out::Open(_) | Out::Lost(_) => true,
+        };
+        if keeps_own && !is_self {
+            return request.reject(CROSSED);
+        }
+        // If it fails, the other side has gone, or tries again.
+        let Ok(connection) = request.accept() else {
+            return;
+        };
+        let index = self.keep(connection, peer);
+        if is_self {
+            return;
+        }
+        if let Out::Connecting(own) = self.peers[peer].out {
+            self.node.cancel_connect(own);
+        }
+        self.peers[peer].out = Out::Open(index);
+        self.flush(peer);
+    }
+
+    /// A connection that this endpoint began is open.
+    fn connected(&mut self, connection: barewire::Connection) {
+        let own = Out::Connecting(connection.id());
+        if let Some(peer) = self.peers.iter().position(|peer| peer.out == own) {
+            let index = self.keep(connection, peer);
+            self.peers[peer].out = Out::Open(index);
+            self.flush(peer);
+        }
+    }
+
+    fn not_connected(&mut self, peer: usize, error: &barewire::Error) {
+        if matches!(error, barewire::Error::Refused { reason } if reason == CROSSED) {
+            // The other side's request is on its way, unless it has died meanwhile: then trying again says so.
+            self.peers[peer].out = Out::Idle;
+            self.connect(peer);
+        } else {
+            self.lose(peer, raw::FI_EHOSTUNREACH);
+        }
+    }
+
+    fn keep(&mut self, connection: barewire::Connection, peer: usize) -> usize {
+        let index = connection.id().index();
+        if self.links.len() <= index {
+            self.links.resize_with(index + 1, || None);
+        }
+        self.peers[peer].pid = Some(connection.peer().pid);
+        self.links[index] = Some(Box::new(Link { connection, peer }));
+        index
+    }
+
+    /// Sends what was accepted and still waits, for a while.
+    pub(crate) fn linger(&mut self) {
+        let begun = Instant::now();
+        while !self.busy.is_empty() && begun.elapsed() < LINGER {
+            if !self.progress() {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// The address of this endpoint as libfabric shows it: its name and a zero.
+    pub(crate) fn address(&self) -> [u8; NAME_BYTES + 1] {
+        let mut address = [0; NAME_BYTES + 1];
+        address[..NAME_BYTES].copy_from_slice(&self.name);
+        address
+    }
+}
+
+/// A number that nobody can foresee. The kernel seeds the standard library's hashes with it.
+fn random() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,302 @@
+//! Receives: what comes from a connection, and what the program posts, peeks, claims and cancels.
+
+use std::ffi::c_int;
+
+use barewire::Message;
+use barewire_proto::matching::{Envelope, Pattern};
+use barewire_sys::process::read_process;
+
+use super::state::{Arrived, Body, Engine, Out, Pulling, Reading, Receive, received};
+use crate::memory::{Context, Lent};
+use crate::raw;
+use crate::records::{HEAD_BYTES, Label, Long, RECORD_BYTES_MAX, Record};
+
+/// What to do with the message that a peek finds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peek {
+    /// Leave it there.
+    Look,
+    /// Set it aside for the operation of this context.
+    Claim,
+    /// Drop it.
+    Discard,
+}
+
+impl Engine {
+    /// Takes messages out of a connection, at most `max`. Returns how many.
+    pub(super) fn drain(&mut self, index: usize, max: usize) -> usize {
+        let Some(mut link) = self.links.get_mut(index).and_then(Option::take) else {
+            return 0;
+        };
+        let mut taken = 0;
+        while taken < max {
+            // An error is the end of the connection, which the node reports as well.
+            let Ok(Some(message)) = link.connection.receiver().try_recv_message() else {
+                break;
+            };
+            self.arrived(link.peer, &message);
+            message.release();
+            taken += 1;
+        }
+        self.links[index] = Some(link);
+        taken
+    }
+
+    /// Handles a message. One that is no record is passed over: only the peer that sent it loses something.
+    #[inline]
+    fn arrived(&mut self, peer: usize, message: &Message<'_>) {
+        let len_bytes = message.len_bytes();
+        let mut first = [0; RECORD_BYTES_MAX];
+        message.read_at(0, &mut first[..len_bytes.min(RECORD_BYTES_MAX)]);
+        match Record::read(&first, len_bytes) {
+            Some(Record::Whole(label)) => self.arrived_whole(peer, label, message),
+            Some(Record::Long(label, long)) => {
+                let keep = || Arrived {
+                    label,
+                    body: Body::Long(long),
+                };
+                let envelope = envelope(peer, &label);
+                let matching = self.matching(label.tag.is_some());
+                if let Some(receive) = matching.arrive(envelope, keep) {
+                    self.fetch(receive, peer, label, &long);
+                }
+            }
+            Some(Record::Done { send, error }) => self.delivered(peer, send, error),
+            Some(Record::Pull {
+                send,
+                receive,
+                wanted_bytes,
+            }) => self.pulled(peer, send, receive, wanted_bytes),
+            Some(Record::Piece { receive }) => self.piece(peer, receive, message),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn arrived_whole(&mut self, peer: usize, label: Label, message: &Message<'_>) {
+        let len_bytes = message.len_bytes() - HEAD_BYTES;
+        let keep = || {
+            let mut bytes = vec![0; len_bytes];
+            message.read_at(HEAD_BYTES, &mut bytes);
+            Arrived {
+                label,
+                body: Body::Whole(bytes),
+            }
+        };
+        let matching = self.matching(label.tag.is_some());
+        if let Some(mut receive) = matching.arrive(envelope(peer, &label), keep) {
+            receive.memory.write(0..len_bytes, |at, into| {
+                message.read_at(HEAD_BYTES + at, into);
+            });
+            self.end_receive(&receive, &label, peer, len_bytes);
+        }
+    }
+
+    /// Posts a receive of messages that have tags, or of those that have none.
+    pub(crate) fn receive(&mut self, tagged: bool, pattern: Pattern, receive: Receive) {
+        let lost = match pattern.source.map(|peer| self.peers[peer as usize].out) {
+            Some(Out::Lost(error)) => Some(error),
+            _ => None,
+        };
+        if let (Some(error), None) = (lost, self.matching(tagged).peek(&pattern)) {
+            return self.fail_receive(receive.context, &wanted(tagged, &pattern), error);
+        }
+        if let Some((receive, envelope, arrived)) = self.matching(tagged).post(pattern, receive) {
+            self.deliver(receive, envelope.source as usize, arrived);
+        }
+    }
+
+    /// Looks for a message that has arrived, and tells of it, or that there is none.
+    pub(crate) fn peek(&mut self, tagged: bool, pattern: &Pattern, context: Context, peek: Peek) {
+        let matching = self.matching(tagged);
+        let found = match peek {
+            Peek::Look => matching.peek(pattern),
+            Peek::Claim | Peek::Discard => matching.claim(pattern, context),
+        };
+        let Some((envelope, arrived)) = found else {
+            return self.fail_receive(context, &wanted(tagged, pattern), raw::FI_ENOMSG);
+        };
+        let (peer, label, len) = (envelope.source as usize, arrived.label, arrived.len_bytes());
+        let mut done = received(context, &label, Some(self.peers[peer].name));
+        done.len = len;
+        self.ended.push_back(done);
+        if peek == Peek::Discard {
+            self.discard(tagged, context);
+        }
+    }
+
+    /// Receives the message that was claimed under this context. Returns whether there was one.
+    pub(crate) fn receive_claimed(&mut self, tagged: bool, receive: Receive) -> bool {
+        let Some((envelope, arrived)) = self.matching(tagged).take(&receive.context) else {
+            return false;
+        };
+        self.deliver(receive, envelope.source as usize, arrived);
+        true
+    }
+
+    /// Drops the message that was claimed under this context. Returns whether there was one.
+    pub(crate) fn discard(&mut self, tagged: bool, context: Context) -> bool {
+        let Some((envelope, arrived)) = self.matching(tagged).take(&context) else {
+            return false;
+        };
+        if let Body::Long(long) = arrived.body {
+            let done = Record::Done {
+                send: long.send,
+                error: 0,
+            };
+            self.say(envelope.source as usize, done);
+        }
+        true
+    }
+
+    /// Ends the first posted receive of this context. Returns whether there was one.
+    pub(crate) fn cancel(&mut self, context: Context) -> bool {
+        for tagged in [true, false] {
+            let is_it = |receive: &Receive| receive.context == context;
+            if let Some(receive) = self.matching(tagged).cancel(is_it) {
+                let label = Label {
+                    tag: tagged.then_some(0),
+                    data: None,
+                };
+                self.fail_receive(receive.context, &label, raw::FI_ECANCELED);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn deliver(&mut self, mut receive: Receive, peer: usize, arrived: Arrived) {
+        match arrived.body {
+            Body::Whole(bytes) => {
+                receive.memory.write(0..bytes.len(), |at, into| {
+                    into.copy_from_slice(&bytes[at..at + into.len()]);
+                });
+                self.end_receive(&receive, &arrived.label, peer, bytes.len());
+            }
+            Body::Long(long) => self.fetch(receive, peer, arrived.label, &long),
+        }
+    }
+
+    /// Gets a long message: from the sender's memory, or in pieces.
+    fn fetch(&mut self, mut receive: Receive, peer: usize, label: Label, long: &Long) {
+        if let Out::Lost(error) = self.peers[peer].out {
+            return self.fail_receive(receive.context, &label, error);
+        }
+        let len_bytes = usize::try_from(long.len_bytes).unwrap_or(usize::MAX);
+        let wanted = len_bytes.min(receive.memory.len_bytes());
+        if wanted == 0 || self.read_long(peer, long, &mut receive.memory, wanted) {
+            let done = Record::Done {
+                send: long.send,
+                error: 0,
+            };
+            self.say(peer, done);
+            return self.end_receive(&receive, &label, peer, len_bytes);
+        }
+        let number = self.number();
+        let pulling = Pulling {
+            receive,
+            peer,
+            label,
+            send: long.send,
+            len_bytes,
+            at: 0,
+            wanted,
+        };
+        self.pulls.insert(number, pulling);
+        let pull = Record::Pull {
+            send: long.send,
+            receive: number,
+            wanted_bytes: wanted as u64,
+        };
+        self.say(peer, pull);
+    }
+
+    /// Copies a long message from the sender's memory, if that is allowed.
+    fn read_long(&mut self, peer: usize, long: &Long, into: &mut Lent, wanted: usize) -> bool {
+        let Some(pid) = self.peers[peer].pid else {
+            return false;
+        };
+        if long.address == 0 || self.peers[peer].reading == Reading::Refused {
+            return false;
+        }
+        if self.peers[peer].reading == Reading::Untried {
+            let mut mark = [0; 8];
+            let read = read_process(pid, long.mark_address, &mut mark).is_ok();
+            let works = read && u64::from_le_bytes(mark) == long.mark;
+            self.peers[peer].reading = match works {
+                true => Reading::Works,
+                false => Reading::Refused,
+            };
+            if !works {
+                return false;
+            }
+        }
+        let mut all = true;
+        into.write(0..wanted, |at, part| {
+            all &= read_process(pid, long.address.wrapping_add(at as u64), part).is_ok();
+        });
+        all
+    }
+
+    fn piece(&mut self, peer: usize, number: u64, message: &Message<'_>) {
+        let Some(pulling) = self.pulls.get_mut(&number) else {
+            return;
+        };
+        if pulling.peer != peer {
+            return;
+        }
+        let came = message.len_bytes() - HEAD_BYTES;
+        let end = pulling.wanted.min(pulling.at + came);
+        pulling.receive.memory.write(pulling.at..end, |at, into| {
+            message.read_at(HEAD_BYTES + at, into);
+        });
+        pulling.at = end;
+        if end == pulling.wanted {
+            if let Some(done) = self.pulls.remove(&number) {
+                let told = Record::Done {
+                    send: done.send,
+                    error: 0,
+                };
+                self.say(peer, told);
+                self.end_receive(&done.receive, &done.label, peer, done.len_bytes);
+            }
+        }
+    }
+
+    /// Ends what only a peer could have served that is gone.
+    pub(super) fn lose_receives(&mut self, peer: usize, error: c_int) {
+        let of_peer = |(number, pull): (&u64, &Pulling)| (pull.peer == peer).then_some(*number);
+        let mut pulls: Vec<u64> = self.pulls.iter().filter_map(of_peer).collect();
+        pulls.sort_unstable();
+        for pull in pulls {
+            if let Some(pulling) = self.pulls.remove(&pull) {
+                self.fail_receive(pulling.receive.context, &pulling.label, error);
+            }
+        }
+        for tagged in [true, false] {
+            while let Some(receive) = self.matching(tagged).orphan(peer as u64) {
+                let label = Label {
+                    tag: tagged.then_some(0),
+                    data: None,
+                };
+                self.fail_receive(receive.context, &label, error);
+            }
+        }
+    }
+}
+
+#[inline]
+fn envelope(peer: usize, label: &Label) -> Envelope {
+    Envelope {
+        source: peer as u64,
+        tag: label.tag.unwrap_or_default(),
+    }
+}
+
+/// What is told of a receive that got no message.
+fn wanted(tagged: bool, pattern: &Pattern) -> Label {
+    Label {
+        tag: tagged.then_some(pattern.tag),
+        data: None,
+    }
+}

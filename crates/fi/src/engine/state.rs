@@ -1,0 +1,305 @@
+//! What an endpoint knows: its peers and connections, and the operations that have not ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::{c_int, c_void};
+
+use barewire::{Connection, ConnectionId, Error, Event, Listener, Node};
+use barewire_proto::matching::Matching;
+
+use crate::memory::{Context, Lent};
+use crate::raw;
+use crate::records::{Label, Long, RECORD_BYTES_MAX, Record};
+
+/// How long the names of endpoints are: `fi-`, 8 hexadecimal digits of the process, `-`, 16 random ones.
+pub(crate) const NAME_BYTES: usize = 28;
+
+/// The name of an endpoint.
+pub(crate) type Name = [u8; NAME_BYTES];
+
+/// An endpoint.
+pub(crate) struct Engine {
+    pub(crate) node: Node,
+    pub(super) _listener: Listener,
+    pub(super) name: Name,
+    /// By which a receiver makes sure that it reads the memory of this process.
+    pub(super) mark: Box<u64>,
+    pub(super) peers: Vec<Peer>,
+    pub(super) by_name: HashMap<Name, usize>,
+    /// By the number of the connection.
+    pub(super) links: Vec<Option<Box<Link>>>,
+    /// The connection of the last message.
+    pub(super) recent: Option<usize>,
+    pub(super) tagged: Matching<Receive, Arrived, Context>,
+    pub(super) plain: Matching<Receive, Arrived, Context>,
+    pub(super) next_number: u64,
+    /// Long messages that their receivers do not have yet.
+    pub(super) sends: HashMap<u64, LongSend>,
+    /// Long messages that come in pieces.
+    pub(super) pulls: HashMap<u64, Pulling>,
+    /// Peers for which something waits.
+    pub(super) busy: Vec<usize>,
+    pub(super) staging: Vec<u8>,
+    pub(super) events: Vec<Event>,
+    pub(super) turns: u32,
+    /// What has ended, and must be told.
+    pub(crate) ended: VecDeque<Completion>,
+}
+
+/// Another endpoint, or this one as its own peer.
+pub(super) struct Peer {
+    pub(super) name: Name,
+    pub(super) out: Out,
+    /// What waits for room, or for the connection.
+    pub(super) backlog: VecDeque<Queued>,
+    pub(super) reading: Reading,
+    /// Its process, as the kernel knows it, once there was a connection.
+    pub(super) pid: Option<i32>,
+}
+
+/// The way to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Out {
+    /// Nothing was sent yet.
+    Idle,
+    Connecting(ConnectionId),
+    /// The number of the connection.
+    Open(usize),
+    /// It ended, with this error number.
+    Lost(c_int),
+}
+
+/// Whether the memory of a peer can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    Untried,
+    Works,
+    Refused,
+}
+
+/// A connection to a peer.
+pub(super) struct Link {
+    pub(super) connection: Connection,
+    pub(super) peer: usize,
+}
+
+/// What waits for room in a connection.
+pub(super) enum Queued {
+    Record {
+        bytes: [u8; RECORD_BYTES_MAX],
+        len_bytes: usize,
+    },
+    Whole {
+        label: Label,
+        payload: Payload,
+        ending: Ending,
+    },
+    /// A long message, in pieces: the next byte, and the end.
+    Pieces {
+        send: u64,
+        receive: u64,
+        at: usize,
+        end: usize,
+    },
+}
+
+impl From<Record> for Queued {
+    fn from(record: Record) -> Queued {
+        let mut bytes = [0; RECORD_BYTES_MAX];
+        let len_bytes = record.write(&mut bytes);
+        Queued::Record { bytes, len_bytes }
+    }
+}
+
+/// The bytes of a message that waits.
+pub(super) enum Payload {
+    Lent(Lent),
+    /// A copy: the program has its memory back.
+    Kept(Vec<u8>),
+}
+
+/// How the end of a send is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending {
+    pub(super) context: Context,
+    pub(super) report: bool,
+    pub(super) flags: u64,
+    pub(super) tag: u64,
+}
+
+/// A long message that its receiver does not have yet.
+pub(super) struct LongSend {
+    pub(super) peer: usize,
+    pub(super) memory: Lent,
+    pub(super) ending: Ending,
+    /// Whether the receiver has asked for its pieces.
+    pub(super) pulled: bool,
+}
+
+/// A receive.
+pub(crate) struct Receive {
+    pub(crate) memory: Lent,
+    pub(crate) context: Context,
+    /// Whether success is told.
+    pub(crate) report: bool,
+}
+
+/// A receive whose message comes in pieces.
+pub(super) struct Pulling {
+    pub(super) receive: Receive,
+    pub(super) peer: usize,
+    pub(super) label: Label,
+    pub(super) send: u64,
+    pub(super) len_bytes: usize,
+    pub(super) at: usize,
+    pub(super) wanted: usize,
+}
+
+/// A message that arrived before its receive.
+pub(super) struct Arrived {
+    pub(super) label: Label,
+    pub(super) body: Body,
+}
+
+pub(super) enum Body {
+    Whole(Vec<u8>),
+    Long(Long),
+}
+
+impl Arrived {
+    pub(super) fn len_bytes(&self) -> usize {
+        match &self.body {
+            Body::Whole(bytes) => bytes.len(),
+            Body::Long(long) => usize::try_from(long.len_bytes).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// What a completion says.
+#[derive(Clone, Debug)]
+pub(crate) struct Completion {
+    pub(crate) of_send: bool,
+    pub(crate) context: Context,
+    pub(crate) flags: u64,
+    pub(crate) len: usize,
+    pub(crate) buf: usize,
+    pub(crate) data: u64,
+    pub(crate) tag: u64,
+    /// The sender of a message that was received.
+    pub(crate) source: Option<Name>,
+    /// Error number, and bytes that did not fit.
+    pub(crate) failed: Option<(c_int, usize)>,
+}
+
+impl Engine {
+    /// The peer of this name.
+    pub(crate) fn peer(&mut self, name: &Name) -> usize {
+        if let Some(&peer) = self.by_name.get(name) {
+            return peer;
+        }
+        self.peers.push(Peer {
+            name: *name,
+            out: Out::Idle,
+            backlog: VecDeque::new(),
+            reading: Reading::Untried,
+            pid: None,
+        });
+        self.by_name.insert(*name, self.peers.len() - 1);
+        self.peers.len() - 1
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    pub(super) fn matching(&mut self, tagged: bool) -> &mut Matching<Receive, Arrived, Context> {
+        match tagged {
+            true => &mut self.tagged,
+            false => &mut self.plain,
+        }
+    }
+
+    /// Tells the end of a send.
+    #[inline]
+    pub(super) fn end_send(&mut self, ending: &Ending, error: Option<c_int>) {
+        if ending.report || error.is_some() {
+            self.ended.push_back(Completion {
+                of_send: true,
+                context: ending.context,
+                flags: ending.flags,
+                len: 0,
+                buf: 0,
+                data: 0,
+                tag: ending.tag,
+                source: None,
+                failed: error.map(|error| (error, 0)),
+            });
+        }
+    }
+
+    /// Tells the end of a receive: `len` bytes of a message of `sent` came.
+    #[inline]
+    pub(super) fn end_receive(
+        &mut self,
+        receive: &Receive,
+        label: &Label,
+        peer: usize,
+        sent: usize,
+    ) {
+        let len = sent.min(receive.memory.len_bytes());
+        let over = sent - len;
+        if receive.report || over > 0 {
+            let failed = (over > 0).then_some((raw::FI_ETRUNC, over));
+            let mut done = received(receive.context, label, Some(self.peers[peer].name));
+            done.len = len;
+            done.buf = receive.memory.start().expose_provenance();
+            done.failed = failed;
+            self.ended.push_back(done);
+        }
+    }
+
+    /// Tells that a receive ended without a message.
+    pub(super) fn fail_receive(&mut self, context: Context, label: &Label, error: c_int) {
+        let mut done = received(context, label, None);
+        done.failed = Some((error, 0));
+        self.ended.push_back(done);
+    }
+}
+
+/// The completion of a receive, without what is not always there.
+#[inline]
+pub(super) fn received(context: Context, label: &Label, source: Option<Name>) -> Completion {
+    let kind = match label.tag {
+        Some(_) => raw::FI_TAGGED,
+        None => raw::FI_MSG,
+    };
+    let data = match label.data {
+        Some(_) => raw::FI_REMOTE_CQ_DATA,
+        None => 0,
+    };
+    Completion {
+        of_send: false,
+        context,
+        flags: raw::FI_RECV | kind | data,
+        len: 0,
+        buf: 0,
+        data: label.data.unwrap_or_default().into(),
+        tag: label.tag.unwrap_or_default(),
+        source,
+        failed: None,
+    }
+}
+
+/// libfabric's number for an error of the network.
+pub(super) fn error_number(error: &Error) -> c_int {
+    match error {
+        Error::PeerGone | Error::PeerDied { .. } | Error::Finished => raw::FI_ECONNRESET,
+        Error::NoSuchName { .. } | Error::Refused { .. } => raw::FI_EHOSTUNREACH,
+        _ => raw::FI_EOTHER,
+    }
+}
+
+/// A number of memory that is only told.
+pub(crate) fn pointer(address: usize) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(address)
+}

@@ -1,0 +1,10 @@
+//! libfabric's objects. Each begins with what libfabric knows of it; the rest is this crate's.
+
+pub(crate) mod av;
+pub(crate) mod cq;
+pub(crate) mod domain;
+pub(crate) mod endpoint;
+pub(crate) mod eq;
+pub(crate) mod fabric;
+pub(crate) mod kinds;
+pub(crate) mod messages;

@@ -1,0 +1,88 @@
+//! A domain: what its endpoints, queues and tables share.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::kinds::Domain;
+use super::{av, cq, endpoint};
+use crate::border::{Constant, absent, guarded};
+use crate::raw::{
+    self, Function, fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric,
+};
+use crate::space::Space;
+
+static OPS: Constant<fi_ops> = Constant(fi_ops {
+    size: size_of::<fi_ops>(),
+    close: close as Function,
+    bind: absent as Function,
+    control: absent as Function,
+    ops_open: absent as Function,
+    tostr: absent as Function,
+    ops_set: absent as Function,
+});
+
+static DOMAIN: Constant<fi_ops_domain> = Constant(fi_ops_domain {
+    size: size_of::<fi_ops_domain>(),
+    av_open: av::open as Function,
+    cq_open: cq::open as Function,
+    endpoint: endpoint::open as Function,
+    scalable_ep: absent as Function,
+    cntr_open: absent as Function,
+    poll_open: absent as Function,
+    stx_ctx: absent as Function,
+    srx_ctx: absent as Function,
+    query_atomic: absent as Function,
+    query_collective: absent as Function,
+    endpoint2: absent as Function,
+});
+
+static MEMORY: Constant<fi_ops_mr> = Constant(fi_ops_mr {
+    size: size_of::<fi_ops_mr>(),
+    reg: absent as Function,
+    regv: absent as Function,
+    regattr: absent as Function,
+});
+
+/// Makes the object.
+///
+/// # Safety
+/// `domain` leads to a place for a pointer.
+pub(super) unsafe extern "C" fn open(
+    _fabric: *mut fid_fabric,
+    _info: *mut fi_info,
+    domain: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> c_int {
+    let made = Box::new(Domain {
+        fid: fid_domain {
+            fid: fid {
+                fclass: raw::FI_CLASS_DOMAIN,
+                context,
+                ops: &OPS.0,
+            },
+            ops: &DOMAIN.0,
+            mr: &MEMORY.0,
+        },
+        space: Arc::new(Space::default()),
+    });
+    // SAFETY: the caller gives a place for it.
+    unsafe { *domain = Box::into_raw(made).cast() };
+    0
+}
+
+/// Closes the object.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    guarded(|| {
+        let domain = fid.cast::<Domain>();
+        // SAFETY: `open` made it, and it was not closed.
+        if Arc::strong_count(unsafe { &(*domain).space }) > 1 {
+            return Err(raw::FI_EBUSY);
+        }
+        // SAFETY: `open` made it so, and libfabric closes an object once.
+        drop(unsafe { Box::from_raw(domain) });
+        Ok(0)
+    })
+}

@@ -1,0 +1,243 @@
+//! An endpoint.
+
+use std::ffi::{c_int, c_void};
+
+use super::av::{AddressVector, give};
+use super::cq::CompletionQueue;
+use super::kinds::{Endpoint, endpoint, space};
+use super::messages;
+use crate::border::{Constant, absent, guarded};
+use crate::engine::state::Engine;
+use crate::memory::Context;
+use crate::raw::{
+    self, Function, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fi_ops_rma, fid,
+    fid_domain, fid_ep,
+};
+use crate::space::{Bound, Way, place};
+
+static OPS: Constant<fi_ops> = Constant(fi_ops {
+    size: size_of::<fi_ops>(),
+    close: close as Function,
+    bind: bind as Function,
+    control: control as Function,
+    ops_open: absent as Function,
+    tostr: absent as Function,
+    ops_set: absent as Function,
+});
+
+static ENDPOINT: Constant<fi_ops_ep> = Constant(fi_ops_ep {
+    size: size_of::<fi_ops_ep>(),
+    cancel: cancel as Function,
+    getopt: absent as Function,
+    setopt: absent as Function,
+    tx_ctx: absent as Function,
+    rx_ctx: absent as Function,
+    rx_size_left: absent as Function,
+    tx_size_left: absent as Function,
+});
+
+static NAMES: Constant<fi_ops_cm> = Constant(fi_ops_cm {
+    size: size_of::<fi_ops_cm>(),
+    setname: absent as Function,
+    getname: getname as Function,
+    getpeer: absent as Function,
+    connect: absent as Function,
+    listen: absent as Function,
+    accept: absent as Function,
+    reject: absent as Function,
+    shutdown: absent as Function,
+    join: absent as Function,
+});
+
+static RMA: Constant<fi_ops_rma> = Constant(fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read: absent as Function,
+    readv: absent as Function,
+    readmsg: absent as Function,
+    write: absent as Function,
+    writev: absent as Function,
+    writemsg: absent as Function,
+    inject: absent as Function,
+    writedata: absent as Function,
+    injectdata: absent as Function,
+});
+
+static ATOMIC: Constant<fi_ops_atomic> = Constant(fi_ops_atomic {
+    size: size_of::<fi_ops_atomic>(),
+    write: absent as Function,
+    writev: absent as Function,
+    writemsg: absent as Function,
+    inject: absent as Function,
+    readwrite: absent as Function,
+    readwritev: absent as Function,
+    readwritemsg: absent as Function,
+    compwrite: absent as Function,
+    compwritev: absent as Function,
+    compwritemsg: absent as Function,
+    writevalid: absent as Function,
+    readwritevalid: absent as Function,
+    compwritevalid: absent as Function,
+});
+
+/// Makes the object.
+///
+/// # Safety
+/// `domain` is one of this provider, `info` one of libfabric's, `endpoint` leads to a place for a pointer.
+pub(super) unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    endpoint: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: libfabric gives it.
+        let info = unsafe { info.as_ref() }.ok_or(raw::FI_EINVAL)?;
+        // SAFETY: a part of it, or nothing.
+        let sends = unsafe { info.tx_attr.as_ref() }.map_or(0, |attr| attr.op_flags);
+        // SAFETY: a part of it, or nothing.
+        let receives = unsafe { info.rx_attr.as_ref() }.map_or(0, |attr| attr.op_flags);
+        let engine = Engine::new().map_err(|_| raw::FI_ENOMEM)?;
+        // SAFETY: a domain of this provider.
+        let space = unsafe { space(domain) };
+        let bound = Bound::new(engine, sends, receives);
+        let place = place(&mut space.lock().endpoints, bound);
+        let made = Box::new(Endpoint {
+            fid: fid_ep {
+                fid: fid {
+                    fclass: raw::FI_CLASS_EP,
+                    context,
+                    ops: &OPS.0,
+                },
+                ops: &ENDPOINT.0,
+                cm: &NAMES.0,
+                msg: &messages::PLAIN.0,
+                rma: &RMA.0,
+                tagged: &messages::TAGGED.0,
+                atomic: &ATOMIC.0,
+                collective: std::ptr::null(),
+            },
+            space,
+            place,
+        });
+        // SAFETY: the caller gives a place for it.
+        unsafe { *endpoint = Box::into_raw(made).cast() };
+        Ok(0)
+    })
+}
+
+/// Closes the object.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    guarded(|| {
+        // SAFETY: `open` made it so, and libfabric closes an object once.
+        let endpoint = unsafe { Box::from_raw(fid.cast::<Endpoint>()) };
+        endpoint.space.lock().remove_endpoint(endpoint.place);
+        Ok(0)
+    })
+}
+
+/// Binds a queue or a table to the endpoint.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
+    guarded(|| {
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let mut inner = endpoint.space.lock();
+        // SAFETY: an object of this provider, all of which begin alike.
+        let class = unsafe { (*other).fclass };
+        match class {
+            raw::FI_CLASS_AV => {
+                // SAFETY: its class says so.
+                let table = unsafe { (*other.cast::<AddressVector>()).table };
+                let bound = inner.endpoints[endpoint.place].as_mut();
+                bound.ok_or(raw::FI_EINVAL)?.table = Some(table);
+            }
+            raw::FI_CLASS_CQ => {
+                // SAFETY: its class says so.
+                let queue = unsafe { (*other.cast::<CompletionQueue>()).queue };
+                let bound = inner.endpoints[endpoint.place].as_mut();
+                let bound = bound.ok_or(raw::FI_EINVAL)?;
+                let set = |way: &mut Way| {
+                    way.queue = Some(queue);
+                    way.selective = flags & raw::FI_SELECTIVE_COMPLETION != 0;
+                };
+                if flags & raw::FI_SEND != 0 {
+                    set(&mut bound.sends);
+                }
+                if flags & raw::FI_RECV != 0 {
+                    set(&mut bound.receives);
+                }
+                let of = inner.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
+                if !of.endpoints.contains(&endpoint.place) {
+                    of.endpoints.push(endpoint.place);
+                }
+            }
+            // It stays empty.
+            raw::FI_CLASS_EQ => {}
+            _ => return Err(raw::FI_ENOSYS),
+        }
+        Ok(0)
+    })
+}
+
+/// Enables the endpoint.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, _argument: *mut c_void) -> c_int {
+    guarded(|| {
+        if command != raw::FI_ENABLE {
+            return Err(raw::FI_ENOSYS);
+        }
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let mut inner = endpoint.space.lock();
+        let bound = inner.endpoints[endpoint.place].as_mut();
+        let bound = bound.ok_or(raw::FI_EINVAL)?;
+        if bound.table.is_none() {
+            return Err(raw::FI_ENOAV);
+        }
+        if bound.sends.queue.is_none() && bound.receives.queue.is_none() {
+            return Err(raw::FI_ENOCQ);
+        }
+        bound.enabled = true;
+        Ok(0)
+    })
+}
+
+/// Gives the address of the endpoint.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn getname(fid: *mut fid, address: *mut c_void, len: *mut usize) -> c_int {
+    guarded(|| {
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let inner = endpoint.space.lock();
+        let bound = inner.endpoints[endpoint.place].as_ref();
+        let own = bound.ok_or(raw::FI_EINVAL)?.engine.address();
+        // SAFETY: `len` says how much room is at `address`.
+        match unsafe { give(&own, address.cast(), len) } {
+            true => Ok(0),
+            false => Err(raw::FI_ETOOSMALL),
+        }
+    })
+}
+
+/// Ends a posted receive.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn cancel(fid: *mut fid, context: *mut c_void) -> isize {
+    guarded(|| {
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let mut inner = endpoint.space.lock();
+        inner.cancel(endpoint.place, Context(context))?;
+        Ok(0)
+    })
+}
