@@ -80,6 +80,7 @@ impl NodeCore {
     }
 
     /// Has all connections ring again; each is then ready for a try.
+    #[inline(never)]
     fn rearm(&self) {
         if !self.waiting.has_disarmed() {
             return;
@@ -115,6 +116,7 @@ impl NodeCore {
         self.base.wants_attention() && !self.state().doorbells.is_drained()
     }
 
+    #[inline]
     fn collect(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
         let has_disarmed = self.waiting.has_disarmed();
         let disarmed_first = has_disarmed && self.waiting.disarmed_first();
@@ -131,6 +133,8 @@ impl NodeCore {
         found
     }
 
+    /// Out of line: hot connections come without it.
+    #[inline(never)]
     fn collect_from_tables(&self, max: usize, put: &mut impl FnMut(Found)) -> usize {
         let mut state = self.state();
         let found = state.collect(max, put);
@@ -184,9 +188,11 @@ impl NodeCore {
     #[inline]
     fn stop_sleep_for_descriptor(&self) -> bool {
         // Relaxed: changed under the lock of the state only.
-        if !self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) {
-            return false;
-        }
+        self.waiting.asleep_for_descriptor.load(Ordering::Relaxed) && self.announce_awake()
+    }
+
+    #[cold]
+    fn announce_awake(&self) -> bool {
         let mut state = self.state();
         // Relaxed: changed under the lock of the state only.
         let asleep = self

@@ -150,6 +150,7 @@ impl Waiting {
 
     /// Looks at those connections, and hands at most `max` in which something is new to `put`. Returns nothing if
     /// peers have to be asked to ring again.
+    #[inline]
     pub fn look_at_disarmed(&self, max: usize, mut put: impl FnMut(u32)) -> Option<Looked> {
         let mut disarmed = self.disarmed.lock().unwrap_or_else(PoisonError::into_inner);
         let connections = &disarmed.connections;
@@ -164,9 +165,15 @@ impl Waiting {
         } else {
             0
         };
-        let (before, after) = connections.split_at(first);
-        for connection in after.iter().chain(before).filter(|c| !c.is_gone()) {
-            if found < max && connection.tell_news() {
+        let mut at = first;
+        for _ in 0..connections.len() {
+            let connection = &connections[at];
+            at = if at + 1 < connections.len() {
+                at + 1
+            } else {
+                0
+            };
+            if found < max && !connection.is_gone() && connection.tell_news() {
                 put(connection.number);
                 found += 1;
             }
