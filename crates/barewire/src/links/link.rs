@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use barewire_cpu::probes::nodes as probes;
 use barewire_fabric::doorbell;
 use barewire_fabric::memory::Fences;
 use barewire_shm::Window;
@@ -129,6 +130,7 @@ impl Link {
             return;
         }
         self.counters.add(QueueCounter::WakesSent, 1);
+        probes::wakes_peer(self.peer.pid);
         // A failure here means that the peer is gone or its socket is full of things to
         // wake up for; both will be noticed elsewhere.
         let _ = match &self.waker {

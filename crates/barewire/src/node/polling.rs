@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
+use barewire_cpu::probes::nodes as probes;
 use barewire_fabric::doorbell;
 use barewire_fabric::wait::{Act, Wait};
 use barewire_shm::counters::QueueCounter;
@@ -371,11 +372,14 @@ impl NodeCore {
         let looked = if found.is_none() {
             self.base.counters.add(QueueCounter::Sleeps, 1);
             let timeout = self.wait_for_owner(timeout);
-            match self.base.driven.begin_sleep() {
+            probes::sleeps();
+            let looked = match self.base.driven.begin_sleep() {
                 true => self.poll_sockets(timeout),
                 // A transport has something that its descriptor does not show.
                 false => self.poll_sockets(Some(Duration::ZERO)),
-            }
+            };
+            probes::woken();
+            looked
         } else {
             Ok(0)
         };

@@ -1,5 +1,6 @@
 //! Closing a link, for whatever reason, and everything that depends on it.
 
+use barewire_cpu::probes::nodes as probes;
 use barewire_shm::counters::QueueCounter;
 
 use crate::error::{Error, Misconduct};
@@ -53,6 +54,7 @@ impl State {
                 _ => Error::PeerGone,
             }
         };
+        probes::link_ended(pid, uid);
         let described = || self.peers[index].described();
         log::line(Level::Info, || {
             format!("the link to {} has ended: {error}", described())

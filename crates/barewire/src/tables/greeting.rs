@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use barewire_cpu::probes::nodes as probes;
 use barewire_fabric::OverBudget;
 use barewire_fabric::doorbell::PAGE_BYTES;
 use barewire_shm::Window;
@@ -321,6 +322,7 @@ impl State {
         );
         peer.stage = Stage::Up(Arc::new(link));
         peer.watch = None;
+        probes::link_up(credentials.pid, credentials.uid);
         log::line(Level::Info, || {
             format!("the link to {} is up", peer.described())
         });

@@ -3,6 +3,7 @@
 //! Whatever a peer sends is checked before it is used. A violation closes the link, with an error
 //! that names it, and affects no other link.
 
+use barewire_cpu::probes::nodes as probes;
 use barewire_shm::counters::QueueCounter;
 use barewire_sys::memory::{Access, PeerAccess};
 use barewire_sys::socket::RIGHTS_MAX;
@@ -117,8 +118,9 @@ impl State {
         }
         if died && self.peers.get(index).is_some_and(|p| p.socket.is_some()) {
             self.base.counters.add(QueueCounter::Deaths, 1);
-            let described = || self.peers[index].described();
-            log::line(Level::Warn, || format!("{} has died", described()));
+            let peer = &self.peers[index];
+            probes::peer_died(peer.credentials.pid, peer.credentials.uid);
+            log::line(Level::Warn, || format!("{} has died", peer.described()));
         }
         self.close_peer(index, Status::Died, None);
     }

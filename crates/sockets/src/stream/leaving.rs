@@ -40,7 +40,7 @@ pub fn fall_back(socket: &SocketState, reason: Reason) {
     let sender = socket.sender(&held);
     if sender.path() == Path::Ring {
         sender.leave_ring(&memory);
-        report::stepped_back();
+        report::stepped_back(socket);
     }
 }
 

@@ -112,7 +112,7 @@ pub fn take_back(fd: c_int, socket: &SocketState, held: &Held<'_>) -> Result<boo
     }
     let all = sender.took_back(&memory, sent);
     if all {
-        report::stepped_back();
+        report::stepped_back(socket);
     }
     Ok(all)
 }
@@ -122,7 +122,7 @@ pub fn leave_ring(fd: c_int, socket: &SocketState, held: &Held<'_>) -> Result<()
     held.changing(|| {
         if !take_back(fd, socket, held)? {
             socket.sender(held).leave_ring(&socket.memory());
-            report::stepped_back();
+            report::stepped_back(socket);
         }
         Ok(())
     })

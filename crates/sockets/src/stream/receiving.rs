@@ -7,6 +7,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 
 use barewire_calls::message;
+use barewire_cpu::probes::sockets as probes;
 use barewire_fabric::hybrid::{Broken, Next};
 use libc::ssize_t;
 
@@ -207,11 +208,13 @@ impl<'a> Call<'a> {
         }
         // Who is killed in a read that waits leaves nobody who knows of it.
         let is_alone = socket.process_count_alone() == 1;
+        probes::sleeps(fd);
         let slept = if on_kernel && is_alone {
             read_kernel_blocking(fd, socket, self.parts, self.got, self.flags, control)
         } else {
             sleep_in_kernel(fd, self.flags)
         };
+        probes::woken(fd);
         drop(sleeper);
         self.spin.woke();
         if is_closed_since(fd, socket, generation) {

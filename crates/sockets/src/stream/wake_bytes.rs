@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 
 use barewire_calls::message;
+use barewire_cpu::probes::sockets as probes;
 use barewire_fabric::hybrid::Sender;
 
 use crate::process::lock::Held;
@@ -140,6 +141,7 @@ fn try_while_full(
 
 pub fn send_wake_byte(fd: c_int) -> bool {
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    probes::wakes_peer(fd);
     // Not cancelled: then nobody would know that it is on the kernel connection. If that is gone, the receiver hears
     // of that instead.
     match message::send_bytes(fd, &[0], flags) {

@@ -1,6 +1,7 @@
 //! What the log tells of sockets: upgrades, why others stay with the kernel or go back to it, and peers that are lost.
 //! See `process::log`.
 
+use barewire_cpu::probes::sockets as probes;
 use barewire_units::log::Level;
 
 use crate::process::log;
@@ -42,7 +43,6 @@ const fn level(reason: Reason) -> Level {
 /// Another reason than before is noted for a socket.
 fn reason_noted(socket: &SocketState, reason: Reason) {
     let what = match (socket.state(), reason) {
-        (_, Reason::None) => return,
         (State::Upgraded, Reason::Broken) => "ends",
         (State::Upgraded, _) => "goes back to the kernel",
         (State::Kernel, _) => "stays with the kernel",
@@ -56,14 +56,16 @@ fn reason_noted(socket: &SocketState, reason: Reason) {
 }
 
 /// The socket is upgraded now.
-pub fn upgraded(socket: &SocketState) {
+pub fn upgraded(fd: i32, socket: &SocketState) {
     let (calls, bytes) = (socket.calls.get(), socket.bytes.get());
+    probes::upgraded(fd, calls, bytes);
     let after = format_args!("is upgraded after {calls} calls, {bytes} B");
     tell(Level::Info, socket, after);
 }
 
 /// The other end has gone without a word.
 pub fn peer_lost(socket: &SocketState, unread_bytes: u64) {
+    probes::peer_lost(socket.number(), unread_bytes);
     let lost = format_args!(
         "the other end was killed, crashed or became another program, with {unread_bytes} B unread"
     );

@@ -4,6 +4,8 @@ use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU64};
 
+use barewire_cpu::probes::sockets as probes;
+
 use crate::process::words::{AtStart, Lone};
 use crate::process::{ids, settings};
 use crate::system::append::append;
@@ -63,7 +65,8 @@ pub fn refused() {
 }
 
 /// A direction went back to the line.
-pub fn stepped_back() {
+pub fn stepped_back(socket: &socket_state::SocketState) {
+    probes::stepped_back(socket.number());
     STEPPED_BACK.add(1);
 }
 

@@ -4,6 +4,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
+use barewire_cpu::probes::sockets as probes;
 use barewire_fabric::hybrid::{Direction, Receiver, Sender};
 
 use crate::process::lock::{Held, Lock};
@@ -169,7 +170,11 @@ impl SocketState {
     }
 
     fn observe_reason(&self, before: u32, reason: Reason) {
-        if before != reason as u32 {
+        if before != reason as u32 && reason != Reason::None {
+            match self.state() {
+                State::Upgraded => probes::fell_back(self.number(), reason.text()),
+                _ => probes::not_upgraded(self.number(), reason.text()),
+            }
             if let Some(observe) = OBSERVER.get() {
                 observe(self, reason);
             }

@@ -670,7 +670,7 @@ fn upgrade(fd: c_int, socket: &'static SocketState, side: u32) -> bool {
     drop(send);
     keep_wake_bytes_fast(fd);
     report::upgraded();
-    event_log::upgraded(socket);
+    event_log::upgraded(fd, socket);
     true
 }
 

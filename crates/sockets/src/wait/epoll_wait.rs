@@ -3,6 +3,8 @@
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
 
+use barewire_cpu::probes::sockets as probes;
+
 use libc::{epoll_event, sigset_t, timespec};
 
 use crate::epoll::tables::{ACTIVE_MAX, Claim, Registration};
@@ -334,8 +336,11 @@ fn sleep_in_epoll<const N: usize, const SLEEPERS: usize>(
         return None;
     }
     sets::deactivate_all(active);
-    Some(match deadline.left().filter(|_| deadline.is_exact) {
+    probes::sleeps(set);
+    let count = match deadline.left().filter(|_| deadline.is_exact) {
         Some(left) => kernel_epoll_exactly(set, events, &left, mask),
         None => kernel_epoll(set, events, deadline.left_ms(), mask),
-    })
+    };
+    probes::woken(set);
+    Some(count)
 }

@@ -2,6 +2,8 @@
 
 use core::ffi::c_int;
 
+use barewire_cpu::probes::sockets as probes;
+
 use libc::{pollfd, sigset_t, timespec};
 
 use crate::epoll::deferred_ctl;
@@ -196,6 +198,13 @@ fn sleep_in_poll<const N: usize>(
     }
     let left = deadline.left();
     let left = left.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
+    let fd = match fds {
+        [only] => only.fd,
+        _ => -1,
+    };
+    probes::sleeps(fd);
     // SAFETY: the slice has its length; time and mask live.
-    Some(unsafe { real::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, left, mask) })
+    let count = unsafe { real::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, left, mask) };
+    probes::woken(fd);
+    Some(count)
 }
