@@ -156,7 +156,7 @@ impl<O: Outgoing> DuplexSender<O> {
 
     /// Sends a message if it is short enough, the turn is ours, and `copying` has nothing against it; `position` is where
     /// the ring's next frame will be.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send(&self, message: &[u8], position: u64, copying: &mut Copying) -> bool {
         let last = self.turns.last();
         if !self.turns.is_ours(last) {
@@ -285,7 +285,7 @@ impl<I: Incoming> DuplexReceiver<I> {
     /// The short way of [`DuplexReceiver::look`], [`DuplexReceiver::read`] and [`DuplexReceiver::taken`]: takes a
     /// message that was sent when the ring stood at `position`. `None` if there is none, and for whatever else
     /// [`DuplexReceiver::look`] has to find out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, position: u64, into: &mut [u8]) -> Option<usize> {
         let last = self.turns.last();
         if self.turns.is_ours(last) {

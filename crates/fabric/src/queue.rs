@@ -70,7 +70,7 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
     ///
     /// # Panics
     /// If the message is longer than a frame.
-    #[inline]
+    #[inline(always)]
     pub fn send_frame(&mut self, message: &[u8]) -> Result<bool, Violation> {
         if self.ring.send_in_line(message) || self.ring.send_in_one_line(message) {
             return Ok(true);
@@ -305,7 +305,7 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
     /// The short way of [`MessageReceiver::next_message`], [`MessageReceiver::copy_out`] and
     /// [`MessageReceiver::done`]: takes the next message if it is a frame of its own of at most `into.len()` bytes.
     /// Yields its length.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> Taken<usize> {
         if self.packed.is_some() || self.assembled || self.in_fragments {
             return Taken::Other;

@@ -288,7 +288,7 @@ impl<Q> SendingHalf<Q> {
 
 impl<Q: Sending> SendingHalf<Q> {
     /// Why nothing can be sent, if so.
-    #[inline]
+    #[inline(always)]
     pub fn check_sending(&mut self) -> Result<()> {
         self.check()?;
         if self.closed || self.queue.ring().peer_deaf() {
@@ -298,7 +298,7 @@ impl<Q: Sending> SendingHalf<Q> {
     }
 
     /// Counts what was published and rings the receiver if it wants.
-    #[inline]
+    #[inline(always)]
     pub fn sent(&mut self, messages: u64, bytes: usize) {
         self.bell();
         self.hold.core.had_room();
@@ -354,6 +354,12 @@ impl<Q: Sending> SendingHalf<Q> {
         self.queue.ring().disarm();
         found?.transpose()
     }
+}
+
+/// An error that stays. Out of line, because so many kinds of errors are long to copy.
+#[cold]
+fn again(error: &Error) -> Error {
+    error.clone()
 }
 
 /// The receiving half.
@@ -419,11 +425,11 @@ impl<Q> ReceivingHalf<Q> {
 
     /// The breach of the protocol that ended this half, if one did; in a forked child,
     /// that what is there is not for it.
-    #[inline]
+    #[inline(always)]
     pub fn check_failed(&self) -> Result<()> {
         match &self.failed {
             None => self.hold.core.link.check_fork(),
-            Some(error) => Err(error.clone()),
+            Some(error) => Err(again(error)),
         }
     }
 
@@ -545,7 +551,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     }
 
     /// Counts what was taken.
-    #[inline]
+    #[inline(always)]
     pub fn received(&mut self, bytes: usize) {
         self.credit_told();
         self.hold.core.set_may_have_more(true);

@@ -82,6 +82,12 @@ impl Sender {
     /// [`Sender::finish`]; or why the connection is down.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> Result<bool> {
+        self.try_send_here(message)
+    }
+
+    /// [`Sender::try_send`], as a part of whoever sends: its result would go through memory, because of the error.
+    #[inline(always)]
+    fn try_send_here(&mut self, message: &[u8]) -> Result<bool> {
         self.half.check_sending()?;
         if message.len() >= PIECES_FROM_BYTES {
             self.half.note_direction();
@@ -188,7 +194,9 @@ impl Sender {
         interval: impl Into<Option<Duration>>,
         goes_on: impl FnMut() -> bool,
     ) -> Result<bool> {
-        if message.len() <= self.half.queue.ring().frame_bytes_max() && self.try_send(message)? {
+        if message.len() <= self.half.queue.ring().frame_bytes_max()
+            && self.try_send_here(message)?
+        {
             return Ok(true);
         }
         self.send_slowly(message, interval.into(), goes_on)

@@ -151,7 +151,7 @@ impl Link {
     }
 
     /// Why the link can not be used, if so.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self) -> Result<(), Error> {
         // Acquire pairs with the Release of `close`: the reason is visible.
         if self.status.load(Ordering::Acquire) != Status::Up as u32 {
@@ -161,7 +161,7 @@ impl Link {
     }
 
     /// Refuses to work in a child that inherited us.
-    #[inline]
+    #[inline(always)]
     pub fn check_fork(&self) -> Result<(), Error> {
         if fork_generation() != self.fork_generation {
             return Err(Error::Forked);

@@ -278,7 +278,7 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
 
     /// The short way of [`RingReceiver::peek`], [`RingReceiver::read`] and [`RingReceiver::release`]: takes the next
     /// frame if it is a whole message of at most `into.len()` bytes. Yields its length, and whether credit was told.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> Taken<(usize, bool)> {
         let offset = self.offset(self.tail);
         let header = self.inn.observe_u64(offset);

@@ -89,7 +89,7 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
 
     /// Sends what would be a frame of kind [`Kind::Whole`] through the duplex line; `false` if there is none, if it
     /// is not this side's turn, or if the bytes are too many.
-    #[inline]
+    #[inline(always)]
     pub fn send_in_line(&mut self, bytes: &[u8]) -> bool {
         let line = self.line.as_ref();
         let sent = line.is_some_and(|line| line.send(bytes, self.head, &mut self.copying));
