@@ -28,7 +28,7 @@ pub unsafe extern "C" fn bw_connection_send(
     status_on(connection, |c| {
         // SAFETY: the caller promises it.
         let message = unsafe { bytes(data, data_bytes)? };
-        messages::send(c.sender.sender(), message, timeout_ns)
+        messages::send::<BwConnection>(c.sender.sender(), message, timeout_ns)
     })
 }
 
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn bw_connection_recv(
     call_on(connection, |c| {
         // SAFETY: the caller promises it.
         let into = unsafe { crate::border::buffer(buffer, buffer_bytes)? };
-        messages::receive(c.receiver(), into, timeout_ns)
+        messages::receive::<BwConnection>(c.receiver(), into, timeout_ns)
     })
 }
 

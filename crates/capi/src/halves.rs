@@ -24,7 +24,7 @@ pub unsafe extern "C" fn bw_sender_send(
     status_on(sender, |s| {
         // SAFETY: the caller promises it.
         let message = unsafe { bytes(data, data_bytes)? };
-        messages::send(&mut s.sender, message, timeout_ns)
+        messages::send::<BwSender>(&mut s.sender, message, timeout_ns)
     })
 }
 
@@ -139,7 +139,7 @@ pub unsafe extern "C" fn bw_receiver_recv(
     call_on(receiver, |r| {
         // SAFETY: the caller promises it.
         let into = unsafe { crate::border::buffer(buffer, buffer_bytes)? };
-        messages::receive(r, into, timeout_ns)
+        messages::receive::<BwReceiver>(r, into, timeout_ns)
     })
 }
 

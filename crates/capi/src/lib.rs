@@ -16,6 +16,8 @@
 //
 // ```layers
 // failure: codes and texts of what went wrong, by thread
+// atomics: of the standard library
+// free_places: which places of a table are free
 // handles: numbers by which C programs name objects
 // border: panics, pointers, texts
 // peers: who is at the other end
@@ -32,10 +34,12 @@
 // ```
 
 mod apertures;
+mod atomics;
 mod border;
 mod connection;
 mod events;
 mod failure;
+mod free_places;
 mod halves;
 mod handles;
 mod kept;

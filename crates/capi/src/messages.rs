@@ -1,10 +1,12 @@
 //! Sending and receiving, as connections and halves do it alike.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::time::Duration;
 
 use barewire::{Connection, Receiver, Sender};
 
-use crate::border::{BW_FOREVER, BW_NO_WAIT, bytes, nothing, timeout};
+use crate::border::{BW_NO_WAIT, bytes, nothing, timeout};
 use crate::failure::{BwE, Failure, Result};
 use crate::handles::{Handle, InUse, Object, enter_held};
 use crate::kinds::Sending;
@@ -59,14 +61,37 @@ impl HasReceiver for Sending<Connection> {
 
 /// Sends. As [`receive`], this is the path of every message: it goes into the function that C calls.
 #[inline(always)]
-pub(crate) fn send(sender: &mut Sender, message: &[u8], timeout_ns: i64) -> Result<i32> {
-    match timeout_ns {
-        ..=BW_FOREVER => sender.send(message)?,
-        BW_NO_WAIT if !sender.try_send(message)? => return Err(Failure::WouldBlock),
-        BW_NO_WAIT => {}
-        _ => sender.send_timeout(message, timeout(timeout_ns))?,
+pub(crate) fn send<P>(sender: &mut Sender, message: &[u8], timeout_ns: i64) -> Result<i32> {
+    if timeout_ns == BW_NO_WAIT {
+        return send_now(sender, message);
     }
+    sender.send_timeout(message, Timeout::<P>::of(timeout_ns))?;
     Ok(0)
+}
+
+#[inline(never)]
+fn send_now(sender: &mut Sender, message: &[u8]) -> Result<i32> {
+    match sender.try_send(message)? {
+        true => Ok(0),
+        false => Err(Failure::WouldBlock),
+    }
+}
+
+/// A time-out that is not 0, as `P` passes it on.
+struct Timeout<P>(i64, PhantomData<P>);
+
+impl<P> Timeout<P> {
+    #[inline(always)]
+    fn of(timeout_ns: i64) -> Timeout<P> {
+        Timeout(timeout_ns, PhantomData)
+    }
+}
+
+impl<P> From<Timeout<P>> for Option<Duration> {
+    #[inline(always)]
+    fn from(given: Timeout<P>) -> Option<Duration> {
+        timeout(given.0)
+    }
 }
 
 /// A message of a batch, which was checked.
@@ -177,15 +202,21 @@ fn nothing_reserved() -> Failure {
 }
 
 #[inline(always)]
-pub(crate) fn receive(receiver: &mut Receiver, into: &mut [u8], timeout_ns: i64) -> Result<i64> {
-    let received = match timeout_ns {
-        ..=BW_FOREVER => return Ok(receiver.recv(into)? as i64),
-        BW_NO_WAIT => receiver.try_recv(into)?,
-        _ => receiver.recv_timeout(into, timeout(timeout_ns))?,
-    };
-    match received {
+pub(crate) fn receive<P>(receiver: &mut Receiver, into: &mut [u8], timeout_ns: i64) -> Result<i64> {
+    if timeout_ns == BW_NO_WAIT {
+        return receive_now(receiver, into);
+    }
+    match receiver.recv_timeout(into, Timeout::<P>::of(timeout_ns))? {
         Some(len) => Ok(len as i64),
-        None => Err(nothing(timeout_ns)),
+        None => Err(Failure::TimedOut),
+    }
+}
+
+#[inline(never)]
+fn receive_now(receiver: &mut Receiver, into: &mut [u8]) -> Result<i64> {
+    match receiver.try_recv(into)? {
+        Some(len) => Ok(len as i64),
+        None => Err(Failure::WouldBlock),
     }
 }
 

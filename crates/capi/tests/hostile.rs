@@ -19,6 +19,13 @@ fn misuse_in_cpp_is_an_error() {
     assert!(said.contains("empty objects are errors"), "{said}");
 }
 
+/// Many threads open and close at the same time, and forked children do too.
+#[test]
+fn handles_are_opened_and_closed_everywhere() {
+    let said = run_well(&Command::new(compiled("tests/handles.c")));
+    assert!(said.contains("and forked 200 times"), "{said}");
+}
+
 #[track_caller]
 fn is_clean(path: &str) {
     if has("valgrind", path) {

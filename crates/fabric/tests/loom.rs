@@ -20,6 +20,8 @@ mod arming;
 mod doorbell;
 #[path = "loom/duplex.rs"]
 mod duplex;
+#[path = "loom/free_places.rs"]
+mod free_places_model;
 #[path = "loom/hybrid.rs"]
 mod hybrid;
 #[path = "loom/hybrid_back.rs"]
@@ -36,6 +38,14 @@ mod hybrid_short;
 mod ring;
 #[path = "loom/waiting.rs"]
 mod waiting;
+
+/// Of the library for C, with loom's atomics.
+#[path = "../../capi/src/free_places.rs"]
+mod free_places;
+
+mod atomics {
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
