@@ -8,9 +8,9 @@
 //!   back. If two connect to each other at once, the connection of the smaller name stays.
 //! - *Order.* What an endpoint sends to another goes through one connection, and through the queue in front of it
 //!   (`backlog`) while the connection is being made or has no room.
-//! - *Short messages* are copied through the connection. *Long* ones are announced there; the receiver then copies
-//!   them from the sender's memory with one system call. Where the kernel does not allow that, the sender sends them
-//!   in pieces through the connection.
+//! - *Short messages* are copied through the connection. *Long* ones are announced there; when there is a receive for
+//!   one, the sender sends it in pieces through the connection. *Very long* ones the receiver copies from the sender's
+//!   memory with one system call, where the kernel allows that: the sender need not take part.
 //! - *Death.* When a connection closes, all that its peer still owed has ended with an error: sends that have not
 //!   arrived, receives that take messages of this peer alone.
 
@@ -27,14 +27,17 @@ use barewire_proto::matching::Matching;
 use crate::raw;
 use state::{Engine, Link, NAME_BYTES, Name, Out, error_number};
 
-/// The receive ring of a connection. A quarter of it is the longest record.
-const RING_BYTES: usize = 64 << 10;
+/// The receive ring of a connection. A quarter of it is the longest record. Its pages are taken as they are used.
+const RING_BYTES: usize = 256 << 10;
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 64;
 /// Messages that are taken from a connection at once.
 const MESSAGES_MAX: usize = 32;
 /// Of so many calls, one looks at all connections, even if there is always something from the one of the last message.
 const TURNS_BETWEEN_POLLS: u32 = 16;
+/// Connections that are looked at in one turn, beside those that the node reports. A node that is polled looks at
+/// connections less and less often the longer nothing comes. Where each read gives way to other ranks, a turn is long.
+const LINKS_PER_TURN: usize = 32;
 /// How long an endpoint that is closed tries to get rid of what it has accepted.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -61,6 +64,7 @@ impl Engine {
             by_name: HashMap::new(),
             links: Vec::new(),
             recent: None,
+            next_link: 0,
             tagged: Matching::new(),
             plain: Matching::new(),
             next_number: 1,
@@ -80,6 +84,9 @@ impl Engine {
         if let Some(recent) = self.recent {
             worked = self.drain(recent, MESSAGES_MAX) > 0;
         }
+        if !worked {
+            worked = self.look();
+        }
         self.turns = self.turns.wrapping_add(1);
         if !worked || self.turns % TURNS_BETWEEN_POLLS == 0 {
             worked |= self.poll();
@@ -93,6 +100,21 @@ impl Engine {
             }
         }
         worked
+    }
+
+    /// Looks at the connections in turn. Returns whether there was anything.
+    fn look(&mut self) -> bool {
+        let links = self.links.len();
+        let mut any = false;
+        for _ in 0..links.min(LINKS_PER_TURN) {
+            let index = self.next_link % links;
+            self.next_link = index + 1;
+            if self.drain(index, MESSAGES_MAX) > 0 {
+                self.recent = Some(index);
+                any = true;
+            }
+        }
+        any
     }
 
     /// Handles what the node has to say.

@@ -9,7 +9,7 @@ use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{HEAD_BYTES, Label, Long, RECORD_BYTES_MAX, Record};
 
-/// The longest message that is copied through the connection: where one copy by the kernel becomes the faster way.
+/// The longest message that is sent before anybody has asked for it: an unexpected one takes memory of the receiver.
 pub(crate) const WHOLE_BYTES_MAX: usize = 8 << 10;
 /// The longest message that a program may forget at once.
 pub(crate) const INJECT_BYTES_MAX: usize = 4 << 10;

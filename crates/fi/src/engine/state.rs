@@ -29,6 +29,8 @@ pub(crate) struct Engine {
     pub(super) links: Vec<Option<Box<Link>>>,
     /// The connection of the last message.
     pub(super) recent: Option<usize>,
+    /// The connection to look at next.
+    pub(super) next_link: usize,
     pub(super) tagged: Matching<Receive, Arrived, Context>,
     pub(super) plain: Matching<Receive, Arrived, Context>,
     pub(super) next_number: u64,

@@ -14,7 +14,7 @@ use crate::space::{Inner, Queue, Space, place};
 
 /// From so many reads on that found nothing, one after the other, the processor is offered to others: as long as two
 /// programs that have a processor each may take to answer.
-const IDLE_BEFORE_YIELD: u32 = 200;
+const IDLE_BEFORE_YIELD: u32 = 4000;
 /// Then at each of so many reads.
 const READS_PER_YIELD: u32 = 8;
 
@@ -126,7 +126,7 @@ fn next(inner: &mut Inner, queue: usize) -> Result<(usize, Completion), c_int> {
     }
 }
 
-/// Reads at most `count` entries.
+/// Reads at most `count` entries. If there are none, lets others run from time to time.
 ///
 /// # Safety
 /// There is room for as many at `entries`, and for as many numbers at `sources` unless that is null.
@@ -138,6 +138,17 @@ unsafe fn take(
 ) -> Result<isize, c_int> {
     let mut inner = queue.space.lock();
     inner.progress(queue.queue, count);
+    let of = inner.queues[queue.queue].as_mut().ok_or(raw::FI_EINVAL)?;
+    if of.entries.is_empty() {
+        of.idle = of.idle.saturating_add(1);
+        let gives = of.idle > IDLE_BEFORE_YIELD && of.idle % READS_PER_YIELD == 0;
+        drop(inner);
+        if gives {
+            std::thread::yield_now();
+        }
+        return Err(raw::FI_EAGAIN);
+    }
+    of.idle = 0;
     let mut taken = 0;
     while taken < count {
         let (endpoint, done) = match next(&mut inner, queue.queue) {
@@ -164,45 +175,19 @@ unsafe fn take(
         }
         taken += 1;
     }
-    if let Some(of) = inner.queues[queue.queue].as_mut() {
-        of.idle = 0;
-    }
     Ok(taken as isize)
 }
 
-/// Lets others run if this queue has had nothing for long.
-fn give_way(queue: &CompletionQueue) {
-    let mut inner = queue.space.lock();
-    let Some(of) = inner.queues[queue.queue].as_mut() else {
-        return;
-    };
-    of.idle = of.idle.saturating_add(1);
-    let gives = of.idle > IDLE_BEFORE_YIELD && of.idle % READS_PER_YIELD == 0;
-    drop(inner);
-    if gives {
-        std::thread::yield_now();
-    }
-}
-
-/// Reads entries; if there are none, lets others run from time to time.
+/// Reads entries for a call of the program.
 ///
 /// # Safety
-/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
-unsafe fn take_or_give_way(
-    cq: *mut fid_cq,
-    entries: *mut c_void,
-    count: usize,
-    sources: *mut u64,
-) -> isize {
+/// The queue is one of this provider, and there is room as for [`take`].
+unsafe fn answer(cq: *mut fid_cq, entries: *mut c_void, count: usize, sources: *mut u64) -> isize {
     guarded(|| {
         // SAFETY: the caller got it from `open`, and has not closed it.
         let queue = unsafe { &*cq.cast::<CompletionQueue>() };
         // SAFETY: the caller gives room for them.
-        let taken = unsafe { take(queue, entries.cast(), count, sources) };
-        if taken == Err(raw::FI_EAGAIN) {
-            give_way(queue);
-        }
-        taken
+        unsafe { take(queue, entries.cast(), count, sources) }
     })
 }
 
@@ -212,7 +197,7 @@ unsafe fn take_or_give_way(
 /// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
 unsafe extern "C" fn read(cq: *mut fid_cq, entries: *mut c_void, count: usize) -> isize {
     // SAFETY: libfabric says that there is room for as many.
-    unsafe { take_or_give_way(cq, entries, count, std::ptr::null_mut()) }
+    unsafe { answer(cq, entries, count, std::ptr::null_mut()) }
 }
 
 /// Reads entries, with their senders.
@@ -226,7 +211,7 @@ unsafe extern "C" fn readfrom(
     sources: *mut u64,
 ) -> isize {
     // SAFETY: libfabric says that there is room for as many.
-    unsafe { take_or_give_way(cq, entries, count, sources) }
+    unsafe { answer(cq, entries, count, sources) }
 }
 
 /// Waits until there is something to read.
@@ -260,7 +245,7 @@ unsafe extern "C" fn sreadfrom(
     let limit = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
     loop {
         // SAFETY: libfabric says that there is room for as many.
-        let taken = unsafe { take_or_give_way(cq, entries, count, sources) };
+        let taken = unsafe { answer(cq, entries, count, sources) };
         let passed = limit.is_some_and(|limit| begun.elapsed() >= limit);
         if taken != -(raw::FI_EAGAIN as isize) || passed {
             return taken;
