@@ -118,7 +118,9 @@ else
     say "python3-barewire is not among the packages"
 fi
 
-names=$(dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'barewire' 'libbarewire*' 'python3-barewire*' 2>/dev/null | sed -n 's/^ii *//p')
+# It fails if one of them is not there.
+names=$({ dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'barewire' 'libbarewire*' 'python3-barewire*' 2>/dev/null || true; } |
+    sed -n 's/^ii *//p')
 # shellcheck disable=SC2086 # one package a word
 apt-get purge -qq -y $names >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2; fail "the packages can not be removed"; }
 files >"$work/after"
