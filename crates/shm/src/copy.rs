@@ -79,25 +79,26 @@ unsafe fn opaque(pointer: *mut u8) {
 /// As for [`copy_in`], with `to` a multiple of 8.
 #[inline]
 unsafe fn words_in(to: *mut u8, bytes: &[u8]) {
-    // Counted by hand: `chunks_exact` takes twice as many instructions for a word.
-    let (from, len) = (bytes.as_ptr(), bytes.len());
-    let mut at = 0;
-    while len - at >= 8 {
-        // SAFETY: `at` is a multiple of 8, and a whole word is left of both ranges; `to` is 8-aligned.
+    let mut chunks = bytes.chunks_exact(8);
+    let mut at = to;
+    for chunk in &mut chunks {
+        let word = u64::from_ne_bytes([
+            chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7],
+        ]);
+        // SAFETY: `at` is 8-aligned and a whole word is left of the range.
         unsafe {
-            let word = from.add(at).cast::<u64>().read_unaligned();
             // Relaxed: payload; the frame header published afterwards orders it.
-            AtomicU64::from_ptr(to.add(at).cast()).store(word, Ordering::Relaxed);
+            AtomicU64::from_ptr(at.cast()).store(word, Ordering::Relaxed);
+            at = at.add(8);
         }
-        at += 8;
     }
-    while at < len {
-        // SAFETY: a byte is left of both ranges.
+    for byte in chunks.remainder() {
+        // SAFETY: one byte of the range per byte of the remainder.
         unsafe {
             // Relaxed: payload, as above.
-            AtomicU8::from_ptr(to.add(at)).store(*from.add(at), Ordering::Relaxed);
+            AtomicU8::from_ptr(at).store(*byte, Ordering::Relaxed);
+            at = at.add(1);
         }
-        at += 1;
     }
 }
 
@@ -107,23 +108,23 @@ unsafe fn words_in(to: *mut u8, bytes: &[u8]) {
 /// As for [`copy_out`], with `from` a multiple of 8.
 #[inline]
 unsafe fn words_out(from: *const u8, into: &mut [u8]) {
-    let (to, len, from) = (into.as_mut_ptr(), into.len(), from.cast_mut());
-    let mut at = 0;
-    while len - at >= 8 {
-        // SAFETY: `at` is a multiple of 8, and a whole word is left of both ranges; `from` is 8-aligned and only loaded.
+    let mut chunks = into.chunks_exact_mut(8);
+    let mut at = from.cast_mut();
+    for chunk in &mut chunks {
+        // SAFETY: `at` is 8-aligned and a whole word is left of the range; only loaded.
         unsafe {
             // Relaxed: payload; the frame header observed before orders it.
-            let word = AtomicU64::from_ptr(from.add(at).cast()).load(Ordering::Relaxed);
-            to.add(at).cast::<u64>().write_unaligned(word);
+            let word = AtomicU64::from_ptr(at.cast()).load(Ordering::Relaxed);
+            chunk.copy_from_slice(&word.to_ne_bytes());
+            at = at.add(8);
         }
-        at += 8;
     }
-    while at < len {
-        // SAFETY: a byte is left of both ranges; `from` is only loaded.
+    for byte in chunks.into_remainder() {
+        // SAFETY: one byte of the range per byte of the remainder; only loaded.
         unsafe {
             // Relaxed: payload, as above.
-            *to.add(at) = AtomicU8::from_ptr(from.add(at)).load(Ordering::Relaxed);
+            *byte = AtomicU8::from_ptr(at).load(Ordering::Relaxed);
+            at = at.add(1);
         }
-        at += 1;
     }
 }

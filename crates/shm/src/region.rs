@@ -94,26 +94,23 @@ impl Region {
         }
         // SAFETY: offset <= len_bytes was just checked, so the result is in the mapping.
         let base = unsafe { self.base.add(offset) };
-        Some(self.window_at(base, len_bytes))
-    }
-
-    /// As a window: `len_bytes` from `base` on, which must lie inside.
-    fn window_at(&self, base: NonNull<u8>, len_bytes: usize) -> Window {
-        let words_end = len_bytes & !7;
-        Window {
+        Some(Window {
             base,
             len_bytes,
-            words_end,
-            stores_end: if self.writable { words_end } else { 0 },
             writable: self.writable,
             _owner: Arc::clone(&self.owner),
-        }
+        })
     }
 
     /// The whole mapping as a window.
     #[must_use]
     pub fn whole(&self) -> Window {
-        self.window_at(self.base, self.len_bytes)
+        Window {
+            base: self.base,
+            len_bytes: self.len_bytes,
+            writable: self.writable,
+            _owner: Arc::clone(&self.owner),
+        }
     }
 
     /// The address of the mapping, for the crate that made it (`sys`).
@@ -139,10 +136,6 @@ impl core::fmt::Debug for Region {
 pub struct Window {
     base: NonNull<u8>,
     len_bytes: usize,
-    /// Where its last whole word ends: a word begins before that or does not lie inside.
-    words_end: usize,
-    /// As much of that as may be stored to: all or nothing.
-    stores_end: usize,
     writable: bool,
     _owner: Arc<dyn Any + Send + Sync>,
 }
@@ -194,12 +187,9 @@ impl Window {
         }
         // SAFETY: offset lies inside this window, which lies inside the mapping.
         let base = unsafe { self.base.add(offset) };
-        let words_end = len_bytes & !7;
         Some(Window {
             base,
             len_bytes,
-            words_end,
-            stores_end: if self.writable { words_end } else { 0 },
             ..self.clone()
         })
     }
@@ -211,21 +201,13 @@ impl Window {
     #[inline]
     #[must_use]
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        if offset % 8 != 0 || offset >= self.words_end {
+        if offset % 8 != 0 || offset >= self.len_bytes || self.len_bytes - offset < 8 {
             out_of_window(offset, 8, self.len_bytes);
         }
-        // SAFETY: a multiple of 8 before the end of the last whole word, which lies inside.
-        unsafe { self.word_at(offset) }
-    }
-
-    /// # Safety
-    /// `offset` must be a multiple of 8, and `offset + 8` at most `len_bytes`.
-    #[inline]
-    unsafe fn word_at(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: in bounds and 8-aligned (windows begin on multiples of 8 in a mapping
         // aligned to 64); the mapping outlives self; shared words are only ever accessed
         // as atomics or by opaque copies. A store through the atomic of a read-only
-        // mapping faults, so every storing method of this type uses `word_mut`.
+        // mapping faults, so every storing method of this type checks `writable` first.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(offset).cast()) }
     }
 
@@ -236,20 +218,10 @@ impl Window {
     #[inline]
     #[must_use]
     pub(crate) fn word_mut(&self, offset: usize) -> &AtomicU64 {
-        if offset % 8 != 0 || offset >= self.stores_end {
-            self.no_such_store(offset);
-        }
-        // SAFETY: as in `word`: `stores_end` is no more than `words_end`.
-        unsafe { self.word_at(offset) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn no_such_store(&self, offset: usize) -> ! {
         if !self.writable {
             read_only();
         }
-        out_of_window(offset, 8, self.len_bytes);
+        self.word(offset)
     }
 
     /// Loads the word at `offset`, in one total order with the other atomic accesses

@@ -76,16 +76,21 @@ impl ConnectionCore {
     }
 
     /// Why the connection is down, if so.
-    #[inline]
+    #[inline(always)]
     pub fn check(&self) -> Result<()> {
-        self.link.check().map_err(|error| self.with_lost(error))
+        match self.link.is_usable() {
+            true => Ok(()),
+            false => Err(self.why_down()),
+        }
     }
 
-    /// Adds what may be lost of what was sent on this connection.
+    /// Why it is down, with what may be lost of what was sent on it.
     #[cold]
-    fn with_lost(&self, error: Error) -> Error {
-        let Error::HostLost { host, reason, .. } = error else {
-            return error;
+    #[inline(never)]
+    fn why_down(&self) -> Error {
+        let (host, reason) = match self.link.why_not() {
+            Error::HostLost { host, reason, .. } => (host, reason),
+            error => return error,
         };
         let remote = self.link.remote();
         let unconfirmed = remote.and_then(|remote| remote.unconfirmed(self.number));

@@ -150,14 +150,20 @@ impl Link {
         self.asymmetric
     }
 
-    /// Why the link can not be used, if so.
+    /// Whether the link can be used here.
     #[inline(always)]
-    pub fn check(&self) -> Result<(), Error> {
-        // Acquire pairs with the Release of `close`: the reason is visible.
-        if self.status.load(Ordering::Acquire) != Status::Up as u32 {
-            return Err(self.reason());
+    pub fn is_usable(&self) -> bool {
+        self.is_up() && fork_generation() == self.fork_generation
+    }
+
+    /// Why it can not be used. Out of line: an error is long.
+    #[cold]
+    #[inline(never)]
+    pub fn why_not(&self) -> Error {
+        match self.is_up() {
+            true => Error::Forked,
+            false => self.reason(),
         }
-        self.check_fork()
     }
 
     /// Refuses to work in a child that inherited us.
@@ -176,8 +182,9 @@ impl Link {
         has_ended(&self.socket, pidfd.as_deref())
     }
 
+    #[inline(always)]
     pub fn is_up(&self) -> bool {
-        // Acquire pairs with the Release of `close`.
+        // Acquire pairs with the Release of `close`: the reason is visible.
         self.status.load(Ordering::Acquire) == Status::Up as u32
     }
 

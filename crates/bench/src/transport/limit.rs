@@ -370,7 +370,7 @@ fn region_bytes(spec: &ChannelSpec) -> usize {
 /// One side of what needs shared memory.
 enum Bare {
     Exchange(Exchange),
-    KernelCopy(Box<KernelCopy>),
+    KernelCopy(KernelCopy),
     Rings(Rings),
     Futex(FutexPair),
     PingPong(PingPong),
@@ -387,7 +387,7 @@ impl Bare {
             | Variant::Ring64kNt
             | Variant::Ring1m
             | Variant::Ring4m => Bare::Rings(Rings::new(region, spec.variant, spec.size, side)?),
-            Variant::KernelCopy => Bare::KernelCopy(Box::new(KernelCopy::new(region, side)?)),
+            Variant::KernelCopy => Bare::KernelCopy(KernelCopy::new(region, side)?),
             Variant::Futex => Bare::Futex(FutexPair::new(region, side)?),
             _ => Bare::PingPong(PingPong::new(region)?),
         })
@@ -402,7 +402,7 @@ pub fn open_client(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Clie
     let region = share("barewire-bench-limit", region_bytes(spec), control)?;
     Ok(match Bare::open(&region, spec, Side::Client)? {
         Bare::Exchange(exchange) => Box::new(End(exchange)),
-        Bare::KernelCopy(copy) => Box::new(End(*copy)),
+        Bare::KernelCopy(copy) => Box::new(End(copy)),
         Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
         Bare::Rings(rings) => Box::new(End(rings)),
         Bare::Futex(pair) => Box::new(End(pair)),
@@ -418,7 +418,7 @@ pub fn open_server(spec: &ChannelSpec, control: &Control) -> Result<Box<dyn Serv
     let region = take_share(region_bytes(spec), control)?;
     Ok(match Bare::open(&region, spec, Side::Server)? {
         Bare::Exchange(exchange) => Box::new(End(exchange)),
-        Bare::KernelCopy(copy) => Box::new(End(*copy)),
+        Bare::KernelCopy(copy) => Box::new(End(copy)),
         Bare::Rings(rings) if spec.many.is_some() => Box::new(ManyEnd(rings)),
         Bare::Rings(rings) => Box::new(End(rings)),
         Bare::Futex(pair) => Box::new(End(pair)),

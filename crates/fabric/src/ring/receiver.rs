@@ -280,23 +280,9 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
     /// frame if it is a whole message of at most `into.len()` bytes. Yields its length, and whether credit was told.
     #[inline(always)]
     pub fn take(&mut self, into: &mut [u8]) -> Taken<(usize, bool)> {
-        let offset = self.offset(self.tail);
-        let header = self.inn.observe_u64(offset);
-        let len_bytes = (header >> 32) as usize;
-        if header as u32 == whole_at(self.tail) && len_bytes <= ONE_LINE_BYTES_MAX {
-            // The next header lies in the next line, whatever this one says: nothing waits for it.
-            let Some(into) = into.get_mut(..len_bytes) else {
-                return Taken::Other;
-            };
-            self.inn.read(offset + HEADER_BYTES, into);
-            self.tail += 1;
-            return Taken::Message((len_bytes, self.tell_credit()));
-        }
+        let header = self.inn.observe_u64(self.offset(self.tail));
         if header as u32 & !(ALIGNED as u32) == whole_at(self.tail) {
-            return match self.take_whole(header, into) {
-                Some(taken) => Taken::Message(taken),
-                None => Taken::Other,
-            };
+            return self.take_from_ring(header, into);
         }
         // Whatever stands in the ring: a message that was sent at this position comes before it.
         let in_line = self
@@ -306,6 +292,26 @@ impl<I: Incoming, O: Outgoing> RingReceiver<I, O> {
         match in_line {
             Some(len_bytes) => Taken::Message((len_bytes, false)),
             None if header == 0 || is_of_last_lap(header, self.tail, self.lines) => Taken::Nothing,
+            None => Taken::Other,
+        }
+    }
+
+    /// Takes the whole message with this header out of the ring. Out of line, as everything that is not the way through
+    /// the duplex line.
+    #[inline(never)]
+    fn take_from_ring(&mut self, header: u64, into: &mut [u8]) -> Taken<(usize, bool)> {
+        let len_bytes = (header >> 32) as usize;
+        if header & ALIGNED == 0 && len_bytes <= ONE_LINE_BYTES_MAX {
+            // The next header lies in the next line, whatever this one says: nothing waits for it.
+            let Some(into) = into.get_mut(..len_bytes) else {
+                return Taken::Other;
+            };
+            self.inn.read(self.offset(self.tail) + HEADER_BYTES, into);
+            self.tail += 1;
+            return Taken::Message((len_bytes, self.tell_credit()));
+        }
+        match self.take_whole(header, into) {
+            Some(taken) => Taken::Message(taken),
             None => Taken::Other,
         }
     }

@@ -256,7 +256,9 @@ impl<O: Outgoing, I: Incoming> RingSender<O, I> {
 
     /// The short way of [`RingSender::reserve`], [`RingSender::fill`] and [`RingSender::publish`], for a whole message that
     /// takes one line: half their instructions. `false`: it has to go the long way.
-    #[inline]
+    ///
+    /// Out of line, as everything that is not the way through the duplex line.
+    #[inline(never)]
     pub fn send_in_one_line(&mut self, bytes: &[u8]) -> bool {
         let next = self.head + 1;
         // Two lines behind the frame are not the reader's any more: one is clear, and one will be.
