@@ -299,6 +299,23 @@ fn a_killed_host_is_told_and_what_it_had_sent_is_there() {
 }
 
 #[test]
+fn room_is_told_though_the_reader_looks_no_more() {
+    let _dog = watchdog("room", LONG);
+    let [(_server, mut one), (_client, mut other)] = pair("room");
+    let message = bytes(16 << 10);
+    let mut buffer = vec![0; message.len()];
+    // Up to what the ring and the two nodes take.
+    while other.try_send(&message).unwrap() {}
+    let quarter = HostsConfig::default().ring_bytes / 4;
+    for _ in 0..=quarter / message.len() {
+        assert_eq!(one.recv(&mut buffer), Ok(message.len()));
+    }
+    // The reader does something else now.
+    let sent = other.sender().send_timeout(&message, SOON);
+    assert_eq!(sent, Ok(()));
+}
+
+#[test]
 fn a_host_that_stops_is_lost_within_the_time_set() {
     let _dog = watchdog("stopped", LONG);
     let (mut puppet, _port, _client, mut opened) = connected_to_puppet("stopped");

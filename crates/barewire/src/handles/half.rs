@@ -324,6 +324,7 @@ impl<Q: Sending> SendingHalf<Q> {
         let core = &self.hold.core;
         if self.queue.ring().must_ring(&*core.link) {
             core.link.ring(core.peer_source);
+            core.paid_credit();
             self.bells += 1;
             if let Some(counters) = &self.hold.counters {
                 counters.store(Counter::Bells, self.bells);
@@ -496,6 +497,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         if let Some(remote) = self.hold.core.link.remote() {
             if !DrivesAll::is_so() {
                 remote.drive();
+                self.hold.core.paid_credit();
                 if self.queue.maybe_ready() {
                     return Ok(true);
                 }
@@ -537,7 +539,7 @@ impl<Q: Receiving> ReceivingHalf<Q> {
             counters.store_reader(ring.tail_lines());
         }
         if ring.must_ring(&*core.link) {
-            core.link.ring(core.peer_source);
+            core.ring_for_credit();
         }
     }
 

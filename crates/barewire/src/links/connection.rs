@@ -41,6 +41,8 @@ pub(crate) struct ConnectionCore {
     attempts: AtomicU64,
     /// As much as that was when news was told last.
     told: AtomicU64,
+    /// Credit for another host waits for the next thing that is sent there.
+    owes_credit: AtomicBool,
     halves: AtomicU8,
 }
 
@@ -71,6 +73,7 @@ impl ConnectionCore {
             tail_lines: AtomicU64::new(0),
             attempts: AtomicU64::new(0),
             told: AtomicU64::new(u64::MAX),
+            owes_credit: AtomicBool::new(false),
             halves: AtomicU8::new(2),
         }
     }
@@ -98,6 +101,30 @@ impl ConnectionCore {
             host,
             reason,
             lost: unconfirmed.map(|it| it.lost(&self.outgoing)),
+        }
+    }
+
+    /// Rings the sender for credit, which comes for a quarter of the ring at a time.
+    ///
+    /// To another host, credit for one quarter waits until something is sent on the connection, or somebody looks for
+    /// more: that spares a packet. Credit for the next one goes at once. So less than half of the ring is read and not
+    /// told, and the sender has room for its next message without it. If nobody sends or looks, the node's thread sends it
+    /// with the next sign of life.
+    pub fn ring_for_credit(&self) {
+        // Relaxed: a hint. Credit that nobody remembers goes with the next.
+        if self.link.remote().is_some() && !self.owes_credit.swap(true, Ordering::Relaxed) {
+            return self.link.ring_later(self.peer_source);
+        }
+        self.paid_credit();
+        self.link.ring(self.peer_source);
+    }
+
+    /// What there was to send to another host is on its way.
+    #[inline]
+    pub fn paid_credit(&self) {
+        // Relaxed: as above. Looked at first, so that the line is not written with each message.
+        if self.owes_credit.load(Ordering::Relaxed) {
+            self.owes_credit.store(false, Ordering::Relaxed);
         }
     }
 

@@ -112,6 +112,11 @@ impl Link {
         }
     }
 
+    /// As [`Link::ring`], for a proxy of another host: but who drives it next sends what there is.
+    pub fn ring_later(&self, source: u32) {
+        doorbell::ring(&self.page, source);
+    }
+
     /// It never sleeps, and never runs by itself.
     fn ring_remote(&self, remote: &Arc<dyn Driven>, source: u32) {
         if source < TRAPS_FROM {
