@@ -28,6 +28,8 @@ pub(crate) struct Inner {
 pub(crate) struct Bound {
     pub(crate) engine: Engine,
     pub(crate) enabled: bool,
+    /// Whether a receive may name its only sender. If not, what it names does not matter.
+    directed: bool,
     pub(crate) sends: Way,
     pub(crate) receives: Way,
     pub(crate) table: Option<usize>,
@@ -120,7 +122,7 @@ pub(crate) fn place<T>(all: &mut Vec<Option<T>>, object: T) -> usize {
 }
 
 impl Bound {
-    pub(crate) fn new(engine: Engine, sends: u64, receives: u64) -> Bound {
+    pub(crate) fn new(engine: Engine, caps: u64, sends: u64, receives: u64) -> Bound {
         let way = |flags| Way {
             flags,
             ..Way::default()
@@ -128,6 +130,7 @@ impl Bound {
         Bound {
             engine,
             enabled: false,
+            directed: caps & raw::FI_DIRECTED_RECV != 0,
             sends: way(sends),
             receives: way(receives),
             table: None,
@@ -201,8 +204,10 @@ impl Inner {
 
     /// Posts a receive, peeks, or receives what was claimed.
     pub(crate) fn receive(&mut self, endpoint: usize, wanted: Wanted) -> Result<(), c_int> {
+        let directed = self.enabled(endpoint)?.directed;
         let source = match wanted.from {
             raw::FI_ADDR_UNSPEC => None,
+            _ if !directed => None,
             from => Some(self.peer(endpoint, from)? as u64),
         };
         let bound = self.enabled(endpoint)?;

@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn open(
         let engine = Engine::new().map_err(|_| raw::FI_ENOMEM)?;
         // SAFETY: a domain of this provider.
         let space = unsafe { space(domain) };
-        let bound = Bound::new(engine, sends, receives);
+        let bound = Bound::new(engine, info.caps, sends, receives);
         let place = place(&mut space.lock().endpoints, bound);
         let made = Box::new(Endpoint {
             fid: fid_ep {
