@@ -78,7 +78,9 @@ fn mpirun(ranks: usize) -> Command {
     mpirun
         .args(["--oversubscribe", "-n", &ranks.to_string()])
         .args(["--mca", "pml", "cm", "--mca", "mtl", "ofi"])
-        .args(["--mca", "mtl_ofi_provider_include", "barewire"]);
+        .args(["--mca", "mtl_ofi_provider_include", "barewire"])
+        // Or Open MPI prepares its own shared memory, too, which it leaves after a crash.
+        .args(["--mca", "btl", "self"]);
     mpirun
 }
 
