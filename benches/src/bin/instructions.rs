@@ -1,6 +1,6 @@
 //! Calls of the message path, to be counted by callgrind: `scripts/instructions.sh`.
 //!
-//! `instructions messages|one-way|events SIZE TURNS`: two nodes in one thread. Each of the calls that are counted is in a
+//! `instructions messages|waiting|one-way|events SIZE TURNS`: two nodes in one thread. Each of the calls that are counted is in a
 //! function of its own, which callgrind knows by name.
 
 #![forbid(unsafe_code)]
@@ -23,6 +23,16 @@ fn receive(connection: &mut Connection, buffer: &mut [u8]) {
 #[inline(never)]
 fn receive_nothing(connection: &mut Connection, buffer: &mut [u8]) {
     assert!(!is_some(connection.try_recv(buffer)));
+}
+
+#[inline(never)]
+fn send_waiting(connection: &mut Connection, message: &[u8]) {
+    assert!(connection.send(message).is_ok());
+}
+
+#[inline(never)]
+fn receive_waiting(connection: &mut Connection, buffer: &mut [u8]) {
+    assert!(connection.recv(buffer).is_ok());
 }
 
 #[inline(never)]
@@ -79,6 +89,14 @@ impl Pair {
         receive_nothing(&mut self.client, &mut self.buffer);
     }
 
+    /// With calls that would wait, but need not.
+    fn exchange_waiting(&mut self) {
+        send_waiting(&mut self.client, &self.message);
+        receive_waiting(&mut self.server, &mut self.buffer);
+        send_waiting(&mut self.server, &self.message);
+        receive_waiting(&mut self.client, &mut self.buffer);
+    }
+
     fn send_one_way(&mut self) {
         for _ in 0..AHEAD {
             send(&mut self.client, &self.message);
@@ -109,6 +127,7 @@ fn run(what: &str, size: usize, turns: usize) -> Result<bool> {
     for _ in 0..turns {
         match what {
             "messages" => pair.exchange(),
+            "waiting" => pair.exchange_waiting(),
             "one-way" => pair.send_one_way(),
             "events" => pair.exchange_with_event(&mut events),
             _ => return Ok(false),
@@ -127,7 +146,7 @@ fn main() {
     match done {
         Ok(true) => {}
         Ok(false) => {
-            eprintln!("usage: instructions messages|one-way|events SIZE TURNS");
+            eprintln!("usage: instructions messages|waiting|one-way|events SIZE TURNS");
             std::process::exit(2);
         }
         Err(error) => {
