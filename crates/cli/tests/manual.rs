@@ -160,7 +160,7 @@ fn shells_accept_their_completions() {
         assert_eq!(text(&read.stdout), "explain\n", "{}", text(&read.stderr));
     }
     let output = barewire(&["completions", "fish"], None);
-    let asked = "source /dev/stdin; complete --do-complete 'barewire expl'";
+    let asked = "source -; complete --do-complete 'barewire expl'";
     if let Some(read) = accepted("fish", &["--no-config", "-c", asked], &output.stdout) {
         let completed = text(&read.stdout);
         assert!(completed.starts_with("explain\t"), "{completed}");
