@@ -8,6 +8,9 @@
 //! | it became another program, was killed, or crashed | this end: LEAVING is 0, and HEAD is not TAIL |
 //!
 //! An end that only shuts down its half sets LEAVING before, and does not count as gone.
+//!
+//! The other way round, the kernel reports a reset for a wake-up byte that an end had not read when it was killed. Of that the
+//! program is not told.
 
 use core::ffi::c_int;
 
@@ -111,6 +114,15 @@ pub fn take_reset(fd: c_int, socket: &SocketState) -> bool {
         descriptor::shut(fd, libc::SHUT_RDWR);
     }
     is_reset
+}
+
+/// Whether an error of the kernel connection is a reset for a wake-up byte alone: the other end was killed after it had read all
+/// that was sent to it, but for such a byte. Had the kernel carried the bytes of the program, it would report a clean end.
+pub fn is_for_wake_byte(socket: &SocketState, error: c_int) -> bool {
+    error == libc::ECONNRESET
+        && has_gone_silently(socket)
+        && !has_unread(socket)
+        && outgoing(socket).has_wake_bytes_only(&socket.memory())
 }
 
 /// The kernel has reported an error of the kernel connection itself.

@@ -2,12 +2,13 @@
 
 use core::ffi::c_int;
 
+use crate::stream::lost_bytes;
 use crate::system::kernel;
 use crate::table::socket_state::SocketState;
 
 /// The kernel reports an error once; the program is told later. 0 is no error, but the end of the stream.
 pub fn keep_error(socket: &SocketState, error: c_int) {
-    if error != 0 {
+    if error != 0 && !lost_bytes::is_for_wake_byte(socket, error) {
         socket.pending_error.set(error);
     }
 }

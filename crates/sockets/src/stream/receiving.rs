@@ -630,7 +630,8 @@ fn may_have_more(socket: &SocketState, held: &Held<'_>) -> bool {
 fn ended_with(fd: c_int, socket: &SocketState, error: c_int) -> Step {
     // A reset is told once, whoever found it.
     let is_told = error == libc::ECONNRESET && socket.has(RESET_REPORTED);
-    let error = if is_told { 0 } else { error };
+    let is_none = is_told || lost_bytes::is_for_wake_byte(socket, error);
+    let error = if is_none { 0 } else { error };
     match error {
         0 => lost_bytes::note_ended(socket),
         _ => lost_bytes::note_error(socket, error),
