@@ -59,17 +59,23 @@ fn reason_noted(socket: &SocketState, reason: Reason) {
 pub fn upgraded(fd: i32, socket: &SocketState) {
     let (calls, bytes) = (socket.calls.get(), socket.bytes.get());
     probes::upgraded(fd, calls, bytes);
-    let after = format_args!("is upgraded after {calls} calls, {bytes} B");
-    tell(Level::Info, socket, after);
+    tell(
+        Level::Info,
+        socket,
+        format_args!("is upgraded after {calls} calls, {bytes} B"),
+    );
 }
 
 /// The other end has gone without a word.
 pub fn peer_lost(socket: &SocketState, unread_bytes: u64) {
     probes::peer_lost(socket.number(), unread_bytes);
-    let lost = format_args!(
-        "the other end was killed, crashed or became another program, with {unread_bytes} B unread"
+    tell(
+        Level::Warn,
+        socket,
+        format_args!(
+            "the other end was killed, crashed or became another program, with {unread_bytes} B unread"
+        ),
     );
-    tell(Level::Warn, socket, lost);
 }
 
 fn tell(level: Level, socket: &SocketState, what: core::fmt::Arguments<'_>) {
