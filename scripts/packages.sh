@@ -12,7 +12,7 @@
 #   PACKAGES_PROFILE    cargo's profile: release, or dev for a try
 #   SOURCE_DATE_EPOCH   time of all files; by default that of the last commit
 #
-# The same sources, tools and time give the same bytes, wherever the folder of the sources lies: paths in what is built
+# The same sources, tools and time are to give the same bytes, wherever the folder of the sources lies: paths in what is built
 # begin with /barewire. scripts/packages-same.sh compares.
 #
 # Needs dpkg-deb, binutils and gzip, besides what building needs.

@@ -55,7 +55,7 @@ pub enum Misconduct {
 /// | it is dead | `messages` and `unread_messages` |
 ///
 /// Never less is lost than the other process has not received. But part of it may have arrived, or was read, and the
-/// word of it was lost with the link: at most what was sent in the last quarter of
+/// acknowledgement was lost with the link: at most what was sent in the last quarter of
 /// [`HostsConfig::timeout`](crate::HostsConfig::timeout), or since the other side last sent something on the connection, if that is later.
 /// Of what was read, up to a quarter of the ring counts as unread.
 ///

@@ -4,7 +4,7 @@
 //! gone, and a lock that it held would stay held. So the child loses at most the place that was being opened or closed.
 //!
 //! Each free place has the number of the next one. The head counts how often it was changed. So it is found out when a
-//! place was taken and given back between two looks, and the next one is another by now. the model is in `crates/fabric/tests/loom/free_places.rs`.
+//! place was taken and given back between two looks, and the next one is another by now. The model is in `crates/fabric/tests/loom/free_places.rs`.
 //!
 //! | bits of the head | mean |
 //! |---|---|

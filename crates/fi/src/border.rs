@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::raw;
+use crate::raw::{self, Function, fi_ops};
 
 /// A table of functions that never changes.
 pub(crate) struct Constant<T>(pub(crate) T);
@@ -37,6 +37,19 @@ pub(crate) fn guarded<A: Answer>(work: impl FnOnce() -> Result<A, c_int>) -> A {
         Ok(Err(error)) => A::error(error),
         Err(_) => A::error(raw::FI_EOTHER),
     }
+}
+
+/// What can be done with an object that can only be closed, besides its own calls.
+pub(crate) const fn only_closed_by(close: Function) -> Constant<fi_ops> {
+    Constant(fi_ops {
+        size: size_of::<fi_ops>(),
+        close,
+        bind: absent as Function,
+        control: absent as Function,
+        ops_open: absent as Function,
+        tostr: absent as Function,
+        ops_set: absent as Function,
+    })
 }
 
 /// Stands in tables for every function that this provider does not have. The calling conventions of x86-64 and AArch64

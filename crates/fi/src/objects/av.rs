@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use super::kinds::space;
-use crate::border::{Constant, absent, guarded};
+use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::engine::state::{NAME_BYTES, Name};
 use crate::raw::{self, Function, fi_ops, fi_ops_av, fid, fid_av, fid_domain};
 use crate::space::{Space, Table, place};
@@ -21,15 +21,7 @@ pub(super) struct AddressVector {
     pub(super) table: usize,
 }
 
-static OPS: Constant<fi_ops> = Constant(fi_ops {
-    size: size_of::<fi_ops>(),
-    close: close as Function,
-    bind: absent as Function,
-    control: absent as Function,
-    ops_open: absent as Function,
-    tostr: absent as Function,
-    ops_set: absent as Function,
-});
+static OPS: Constant<fi_ops> = only_closed_by(close as Function);
 
 static VECTOR: Constant<fi_ops_av> = Constant(fi_ops_av {
     size: size_of::<fi_ops_av>(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::kinds::space;
-use crate::border::{Constant, absent, guarded};
+use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::engine::state::{Completion, pointer};
 use crate::raw::{
     self, Function, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
@@ -27,15 +27,7 @@ pub(super) struct CompletionQueue {
     entry_bytes: usize,
 }
 
-static OPS: Constant<fi_ops> = Constant(fi_ops {
-    size: size_of::<fi_ops>(),
-    close: close as Function,
-    bind: absent as Function,
-    control: absent as Function,
-    ops_open: absent as Function,
-    tostr: absent as Function,
-    ops_set: absent as Function,
-});
+static OPS: Constant<fi_ops> = only_closed_by(close as Function);
 
 static QUEUE: Constant<fi_ops_cq> = Constant(fi_ops_cq {
     size: size_of::<fi_ops_cq>(),

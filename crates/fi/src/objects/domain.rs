@@ -5,21 +5,13 @@ use std::sync::Arc;
 
 use super::kinds::Domain;
 use super::{av, cq, endpoint};
-use crate::border::{Constant, absent, guarded};
+use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::raw::{
     self, Function, fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric,
 };
 use crate::space::Space;
 
-static OPS: Constant<fi_ops> = Constant(fi_ops {
-    size: size_of::<fi_ops>(),
-    close: close as Function,
-    bind: absent as Function,
-    control: absent as Function,
-    ops_open: absent as Function,
-    tostr: absent as Function,
-    ops_set: absent as Function,
-});
+static OPS: Constant<fi_ops> = only_closed_by(close as Function);
 
 static DOMAIN: Constant<fi_ops_domain> = Constant(fi_ops_domain {
     size: size_of::<fi_ops_domain>(),

@@ -2,18 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::border::{Constant, absent, guarded};
+use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::raw::{self, Function, fi_ops, fi_ops_eq, fid, fid_eq, fid_fabric};
 
-static OPS: Constant<fi_ops> = Constant(fi_ops {
-    size: size_of::<fi_ops>(),
-    close: close as Function,
-    bind: absent as Function,
-    control: absent as Function,
-    ops_open: absent as Function,
-    tostr: absent as Function,
-    ops_set: absent as Function,
-});
+static OPS: Constant<fi_ops> = only_closed_by(close as Function);
 
 static QUEUE: Constant<fi_ops_eq> = Constant(fi_ops_eq {
     size: size_of::<fi_ops_eq>(),

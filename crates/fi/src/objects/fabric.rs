@@ -3,18 +3,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::{domain, eq};
-use crate::border::{Constant, absent, guarded};
+use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::raw::{self, Function, fi_ops, fi_ops_fabric, fid, fid_fabric};
 
-static OPS: Constant<fi_ops> = Constant(fi_ops {
-    size: size_of::<fi_ops>(),
-    close: close as Function,
-    bind: absent as Function,
-    control: absent as Function,
-    ops_open: absent as Function,
-    tostr: absent as Function,
-    ops_set: absent as Function,
-});
+static OPS: Constant<fi_ops> = only_closed_by(close as Function);
 
 static FABRIC: Constant<fi_ops_fabric> = Constant(fi_ops_fabric {
     size: size_of::<fi_ops_fabric>(),
