@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use barewire::{
     AccessError, Action, Aperture, ApertureConfig, ConnectOptions, Connection, Error, Event,
-    Listener, Memory, Mode, Node, Port, RemoteAperture, Rights,
+    HostsConfig, Listener, Memory, Mode, Node, NodeConfig, Port, RemoteAperture, Rights,
 };
 use barewire_sys::process::{Signal, open_fd_count};
 use common::*;
@@ -57,7 +57,10 @@ struct Importer {
 
 impl Owner {
     fn new(of: &str) -> Owner {
-        let node = node();
+        Owner::of(of, node())
+    }
+
+    fn of(of: &str, node: Node) -> Owner {
         let listener = node.listen(&name(of)).unwrap();
         let port = node.listen_on("127.0.0.1:0").unwrap();
         Owner {
@@ -68,7 +71,10 @@ impl Owner {
     }
 
     fn importer(&self) -> Importer {
-        let node = node();
+        self.importer_of(node())
+    }
+
+    fn importer_of(&self, node: Node) -> Importer {
         let address = format!("{}/{}", self.port.address(), self.listener.name());
         node.start_connect(&address, &at_once()).unwrap();
         let accepted = self.node.next_request(SOON).unwrap().accept().unwrap();
@@ -117,6 +123,41 @@ fn owner_process(
     puppet.must(&format!("grant 0 {len_bytes}"));
     let (_, far) = opened.import(SOON).unwrap();
     (puppet, client, opened, far)
+}
+
+/// While an owner polls, the descriptor of its link tells nothing. It is to tell again when the owner goes over to other things,
+/// and not only with the next sign of life, which comes after 100 s here.
+#[test]
+fn an_owner_that_has_polled_need_not_go_on() {
+    let _dog = watchdog("no more polls", LONG);
+    let quiet = || NodeConfig {
+        hosts: HostsConfig {
+            timeout: Duration::from_secs(400),
+            ..strangers()
+        },
+        ..NodeConfig::default()
+    };
+    let owner = Owner::of("no-more-polls", Node::with_config(quiet()).unwrap());
+    let mut importer = owner.importer_of(Node::with_config(quiet()).unwrap());
+    let aperture = owner.export(64, Rights::ReadWrite);
+    let far = importer.grant(&aperture);
+    for round in 0..20_u64 {
+        let (one, other) = (&mut importer.connection, &mut importer.accepted);
+        let mut buffer = [0; 8];
+        for _ in 0..100 {
+            one.send(&round.to_le_bytes()).unwrap();
+            while !matches!(other.try_recv(&mut buffer), Ok(Some(8))) {}
+            other.send(&buffer).unwrap();
+            while !matches!(one.try_recv(&mut buffer), Ok(Some(8))) {}
+        }
+        // Nobody drives the owner's end now but its own thread.
+        assert_eq!(far.add(8, 1), Ok(round));
+        // Nor is it asleep for ever for who sleeps on it.
+        thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(other.recv(&mut [0; 8]), Ok(8)));
+            one.send(&buffer).unwrap();
+        });
+    }
 }
 
 #[test]

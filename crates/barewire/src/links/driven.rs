@@ -6,13 +6,13 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use barewire_carrier::PeerIdentity;
 use barewire_fabric::doorbell::SOURCES_MAX;
 use barewire_sys::clock::monotonic_ns;
-use barewire_sys::wake::Epoll;
+use barewire_sys::wake::{Epoll, EventFd};
 
 use crate::error::{Error, Result};
 use crate::links::far::Far;
@@ -122,8 +122,13 @@ pub(crate) struct DrivenSet {
     count: AtomicUsize,
     /// When somebody who polls last drove them.
     last_driven_ns: AtomicU64,
-    /// A thread sleeps on the descriptor, among others.
-    is_awaited: AtomicBool,
+    /// Threads that sleep on the descriptor, among others.
+    sleepers: AtomicUsize,
+    /// A link is polled so much that its carrier's descriptor tells the set nothing: the node's own thread looks whether
+    /// somebody still polls.
+    is_watched: AtomicBool,
+    /// Wakes that thread.
+    thread_bell: OnceLock<Arc<EventFd>>,
 }
 
 impl DrivenSet {
@@ -134,8 +139,16 @@ impl DrivenSet {
             is_closed: AtomicBool::new(false),
             count: AtomicUsize::new(0),
             last_driven_ns: AtomicU64::new(0),
-            is_awaited: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            is_watched: AtomicBool::new(false),
+            thread_bell: OnceLock::new(),
         })
+    }
+
+    /// The node's own thread runs, and is woken by this.
+    pub fn set_thread_bell(&self, bell: Arc<EventFd>) {
+        // There is one thread.
+        let _ = self.thread_bell.set(bell);
     }
 
     fn all(&self) -> MutexGuard<'_, Snapshot> {
@@ -204,8 +217,52 @@ impl DrivenSet {
         }
     }
 
+    /// Something has come, to a thread that polls.
+    pub fn note_arrival(&self, now_ns: u64) {
+        // Relaxed: a hint for the node's own thread.
+        self.last_driven_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Whether a carrier's descriptor may be left out while its link is polled. If so, the node's own thread has it
+    /// tell again as soon as nobody polls. The caller has the lock of the link, which whoever goes to sleep takes after it
+    /// was counted.
+    pub fn may_leave_out(&self) -> bool {
+        // Relaxed: ordered by the lock of the link.
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let Some(bell) = self.thread_bell.get() else {
+            return false;
+        };
+        // AcqRel pairs with the swap in `end_watch`.
+        if !self.is_watched.swap(true, Ordering::AcqRel) {
+            // Failing means that the counter is full: then it wakes all the same.
+            let _ = bell.signal();
+        }
+        true
+    }
+
+    /// For the node's own thread: whether it is to look within a moment if somebody still polls.
+    pub fn is_watched(&self) -> bool {
+        // Relaxed: its bell was rung.
+        self.is_watched.load(Ordering::Relaxed)
+    }
+
+    /// For the node's own thread: nobody polls any more. It then has all descriptors tell again. Whoever leaves one out
+    /// from now on rings the bell.
+    pub fn end_watch(&self) {
+        // AcqRel pairs with the swap in `may_leave_out`.
+        self.is_watched.swap(false, Ordering::AcqRel);
+    }
+
     /// For the node's own thread: drives all until there is nothing left that can be done at once.
     pub fn drive_until_idle(&self) {
+        self.drive_until_no_more();
+        // That was nobody who polls.
+        self.leave_to_thread();
+    }
+
+    fn drive_until_no_more(&self) {
         loop {
             let all = self.snapshot();
             all.iter().for_each(|driven| driven.drive());
@@ -239,22 +296,17 @@ impl DrivenSet {
         self.is_empty() || self.snapshot().iter().all(|driven| driven.may_sleep())
     }
 
-    /// The thread that waits for the node's events is about to sleep on our descriptor, among others. Whether it may.
+    /// A thread is about to sleep on our descriptor, among others. Whether it may.
     pub fn begin_sleep(&self) -> bool {
-        if self.is_empty() {
-            return true;
-        }
-        // Relaxed: a hint for the node's own thread.
-        self.is_awaited.store(true, Ordering::Relaxed);
+        // Relaxed: ordered by the locks of the links, see `may_leave_out`.
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
         self.may_sleep()
     }
 
     /// It has woken.
     pub fn end_sleep(&self) {
-        if !self.is_empty() {
-            // Relaxed: a hint for the node's own thread.
-            self.is_awaited.store(false, Ordering::Relaxed);
-        }
+        // Relaxed: a link that is left out for a sleeper too many, or not for one, is found by the node's own thread.
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Who has polled does not drive them for a while.
@@ -267,7 +319,7 @@ impl DrivenSet {
     /// descriptor.
     pub fn is_left_to_others(&self, within: Duration) -> bool {
         // Relaxed: a hint.
-        self.is_awaited.load(Ordering::Relaxed) || self.was_driven_within(within)
+        self.sleepers.load(Ordering::Relaxed) > 0 || self.was_driven_within(within)
     }
 
     /// Whether a thread that polls has driven them within this time.

@@ -61,6 +61,7 @@ impl NodeCore {
                 self.config.hosts.timeout,
             )?;
             start_thread("barewire-hosts", move || thread.run())?;
+            self.base.driven.set_thread_bell(Arc::clone(&bell));
             *running = Some(Running {
                 bell,
                 wishes,

@@ -4,6 +4,10 @@
 //! something else: what was accepted has to be sent, and what arrives be stored. It sleeps on the links' descriptors.
 //! When it wakes while somebody else is about to drive, it leaves it to them for [`GRACE`], and looks again. So it costs at
 //! most one wake-up in that time while something moves, and none while nothing does, but for the signs of life.
+//!
+//! Where a thread polls a link all the time, the descriptor of its carrier tells nothing
+//! ([`DrivenSet::may_leave_out`]): each packet would cost that thread the way through the sets that nobody sleeps on. Then this
+//! thread wakes after each [`GRACE`], and has the descriptor tell again as soon as nobody has polled for so long.
 
 use std::collections::HashMap;
 use std::io;
@@ -141,8 +145,16 @@ impl Thread {
             } else {
                 Some(left)
             };
+            let longest = match self.set.is_watched() {
+                true => Some(longest.map_or(GRACE, |time| time.min(GRACE))),
+                false => longest,
+            };
             if self.epoll.wait(&mut events, longest).is_err() {
                 return;
+            }
+            if self.set.is_watched() && !self.set.was_driven_within(GRACE) {
+                self.set.end_watch();
+                self.set.drive_until_idle();
             }
             let mut must_drive = false;
             for event in &events {

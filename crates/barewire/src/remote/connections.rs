@@ -84,6 +84,13 @@ impl StandIn {
         self.window().observe_u64(STATE)
     }
 
+    /// Whether there is credit to send and nothing else.
+    pub fn has_only_credit(&self) -> bool {
+        self.credit() != self.credit_sent
+            && self.state() == self.state_sent
+            && matches!(self.mirror.peek(), Ok(None))
+    }
+
     /// Whether our node asks to be rung for messages. A fence comes before.
     pub fn is_armed(&self) -> bool {
         self.window().read_u64(ARMED) != 0
@@ -108,6 +115,10 @@ pub(crate) struct Connection {
     pub host_detached: bool,
     /// In the list of those to be looked at.
     pub is_listed: bool,
+    /// In the list of those whose credit may wait a little.
+    pub is_postponed: bool,
+    /// Our node has sent something since credit was last sent alone: it seems to answer what it receives.
+    pub answers: bool,
 }
 
 impl Connection {

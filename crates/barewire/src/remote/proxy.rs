@@ -162,7 +162,7 @@ impl Driven for Proxy {
     }
 
     fn may_sleep(&self) -> bool {
-        self.inner().before_sleep() != Sleep::NotYet
+        self.inner().before_sleep_on_set() != Sleep::NotYet
     }
 
     fn has_ended(&self) -> bool {
@@ -197,9 +197,12 @@ impl Driven for Proxy {
 
 impl Inner {
     /// Does what there is to do; `both`: stores what has arrived, too.
-    fn turn(&mut self, both: bool) {
+    pub(super) fn turn(&mut self, both: bool) {
         if self.carrier.is_none() {
             return;
+        }
+        if both {
+            self.begin_look();
         }
         let mut result = self.send();
         if both && result.is_ok() {
@@ -212,6 +215,10 @@ impl Inner {
         }
         if let Err(stop) = result {
             self.stop(stop);
+        }
+        self.may_postpone = false;
+        if both && self.has_received {
+            self.note_arrival();
         }
         self.before_sleep();
     }

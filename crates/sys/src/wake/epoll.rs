@@ -24,6 +24,12 @@ pub struct Interest {
 }
 
 impl Interest {
+    /// Errors and hang-ups only.
+    pub const NONE: Interest = Interest {
+        readable: false,
+        writable: false,
+        edge: false,
+    };
     /// Readable, for as long as it lasts.
     pub const READ: Interest = Interest {
         readable: true,

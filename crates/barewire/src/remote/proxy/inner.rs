@@ -40,6 +40,9 @@ const TOKEN_CARRIER: u64 = 0;
 /// Messages for our node that may wait for it to read; then nothing is taken from the other host.
 const TO_NODE_MAX: usize = 4096;
 
+/// So many turns in a row have something to find before the carrier's descriptor is left out of the set.
+const ARRIVALS_BEFORE_LEFT_OUT: u32 = 32;
+
 /// Why a proxy stops.
 pub(super) enum Stop {
     /// The other host can not be reached any more.
@@ -216,6 +219,12 @@ pub(super) struct Inner {
     pub connections: Connections,
     /// Connections that our node has rung for.
     pub listed: VecDeque<usize>,
+    /// Connections whose credit waits for a message to go with.
+    pub postponed: Vec<usize>,
+    /// Turns of threads that poll since then.
+    pub turns_postponed: u32,
+    /// Credit may wait: this is the turn of a thread that looks for what has come.
+    pub may_postpone: bool,
     /// Our node has announced control messages.
     pub control_pending: bool,
     /// A control message that has to wait for what comes before it.
@@ -230,6 +239,10 @@ pub(super) struct Inner {
     pub touched: Vec<usize>,
     /// What the set waits for at the carrier's descriptor.
     interest: Interest,
+    /// The set does not wait for it, because somebody polls.
+    is_left_out: bool,
+    /// Turns in which something came since a thread was last about to sleep.
+    arrivals: u32,
     pub last_arrival_ns: u64,
     pub pings: Pings,
     /// Something has come in this turn.
@@ -263,6 +276,9 @@ impl Inner {
             segments: Vec::new(),
             connections: Connections::default(),
             listed: VecDeque::new(),
+            postponed: Vec::new(),
+            turns_postponed: 0,
+            may_postpone: false,
             control_pending: false,
             held: None,
             held_after: None,
@@ -274,6 +290,8 @@ impl Inner {
             last_arrival_ns: 0,
             pings: Pings::default(),
             has_received: false,
+            is_left_out: false,
+            arrivals: 0,
         })
     }
 
@@ -377,18 +395,47 @@ impl Inner {
             return Sleep::UntilReadable;
         };
         let sleep = carrier.before_sleep();
-        let interest = Interest {
-            readable: self.to_node.len() < TO_NODE_MAX,
-            writable: has_more || sleep == Sleep::UntilReadableOrWritable,
-            edge: false,
+        if !self.is_left_out {
+            self.set_interest(Interest {
+                readable: self.to_node.len() < TO_NODE_MAX,
+                writable: has_more || sleep == Sleep::UntilReadableOrWritable,
+                edge: false,
+            });
+        }
+        sleep
+    }
+
+    /// As [`Inner::before_sleep`], for a thread that is about to sleep on the set.
+    pub fn before_sleep_on_set(&mut self) -> Sleep {
+        self.is_left_out = false;
+        self.arrivals = 0;
+        if self.list_postponed() {
+            self.turn(false);
+        }
+        self.before_sleep()
+    }
+
+    fn set_interest(&mut self, interest: Interest) {
+        let Some(carrier) = self.carrier.as_ref() else {
+            return;
         };
-        if interest != self.interest {
-            self.interest = interest;
+        if core::mem::replace(&mut self.interest, interest) != interest {
             // It can only fail for a descriptor that is not in the set.
             let epoll = &self.of_node.set.epoll;
             let _ = epoll.modify(carrier.descriptor(), TOKEN_CARRIER, interest);
         }
-        sleep
+    }
+
+    /// Something has come in this turn. After many such turns in a row, the set no longer waits for the carrier's
+    /// descriptor, until somebody is about to sleep.
+    pub fn note_arrival(&mut self) {
+        let set = &self.of_node.set;
+        set.note_arrival(self.last_arrival_ns);
+        self.arrivals += 1;
+        if self.arrivals >= ARRIVALS_BEFORE_LEFT_OUT && !self.is_left_out && set.may_leave_out() {
+            self.is_left_out = true;
+            self.set_interest(Interest::NONE);
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use crate::remote::connections::{CONTROL_SOURCE, Connection, NodeRegion};
 use crate::remote::proxy::inner::{Inner, Sending, Stage, Stop};
 use crate::remote::record::{HEADER, Head, Kind};
 
+/// Credit that waits for a message is sent alone after so many turns of threads that poll. A turn takes some 0.3 us.
+const TURNS_POSTPONED_MAX: u32 = 64;
 /// Messages read from our node in one turn.
 const CONTROL_PER_TURN: usize = 256;
 
@@ -125,6 +127,32 @@ impl Inner {
         }
     }
 
+    /// Has the credit sent that was postponed; whether there is any.
+    pub fn list_postponed(&mut self) -> bool {
+        self.turns_postponed = 0;
+        let any = !self.postponed.is_empty();
+        while let Some(index) = self.postponed.pop() {
+            if let Some(connection) = self.connections.get(index) {
+                connection.is_postponed = false;
+            }
+            self.list(index);
+        }
+        any
+    }
+
+    /// A thread that polls takes a turn. Where its node answers what it receives, credit waits for the answer, but not for
+    /// long.
+    pub fn begin_look(&mut self) {
+        if !self.postponed.is_empty() {
+            self.turns_postponed += 1;
+            if self.turns_postponed >= TURNS_POSTPONED_MAX {
+                self.list_postponed();
+                return;
+            }
+        }
+        self.may_postpone = self.stage == Stage::Up;
+    }
+
     /// Whether there is room for so many bytes in the outbox, after sending if need be.
     pub(super) fn has_room(&mut self, bytes: usize) -> Result<bool, Stop> {
         if self.outbox.room_bytes() < bytes {
@@ -150,8 +178,30 @@ impl Inner {
         Ok(Did::All)
     }
 
+    /// Whether there is credit alone to send on a connection, which is postponed.
+    fn postpones_credit(&mut self, index: usize) -> bool {
+        let Some(connection) = self.connections.get(index) else {
+            return false;
+        };
+        let stand_in = connection.stand_in.as_mut();
+        if !connection.answers || !stand_in.is_some_and(|it| it.has_only_credit()) {
+            return false;
+        }
+        if !self.may_postpone {
+            connection.answers = false;
+            return false;
+        }
+        if !core::mem::replace(&mut connection.is_postponed, true) {
+            self.postponed.push(index);
+        }
+        true
+    }
+
     /// Sends what was published on one connection: credit, frames, state, in this order.
     fn mirror(&mut self, index: usize) -> Result<Did, Stop> {
+        if self.postpones_credit(index) {
+            return Ok(Did::All);
+        }
         let Some(connection) = self.connections.get(index) else {
             return Ok(Did::All);
         };
@@ -190,11 +240,7 @@ impl Inner {
                 connection: number,
                 offset: frame.offset,
                 next_offset: frame.next_offset,
-                number: 0,
-            };
-            let head = Head {
                 number: self.tell_stored(index),
-                ..head
             };
             self.outbox.push(&head.encode());
             self.sending = Some(Sending {
@@ -228,8 +274,10 @@ impl Inner {
         connection.map_or(0, |connection| connection.tell_stored())
     }
 
-    /// Has the next turn tell how much is stored here, of connections of which the other host does not know.
+    /// Has the next turn send the credit that waits, and tell how much is stored here, of connections of which the other host
+    /// does not know.
     pub fn acknowledge(&mut self) {
+        self.list_postponed();
         for index in self.connections.owe_stored() {
             self.list(index);
         }
@@ -285,6 +333,7 @@ impl Inner {
                 stand_in.mirror.advance(&sending.frame);
                 stand_in.confirmed.sent(&sending.frame);
                 if let Some(connection) = connection {
+                    connection.answers = true;
                     connection.note_sent();
                 }
                 return Ok(Did::All);
