@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_uint};
 use core::ptr::null_mut;
 
-use crate::{Result, call};
+use crate::{Result, call, descriptor};
 
 /// The id of this process.
 pub fn id() -> u32 {
@@ -54,8 +54,22 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Writes bytes to a pipe, a terminal or a file; returns how many. It raises no signal if nobody reads them, or if the file may
+/// not grow so long.
+pub fn write_without_signals(fd: c_int, bytes: &[u8]) -> Result<usize> {
+    without_signals(|| {
+        let written = descriptor::write(fd, bytes);
+        match written {
+            Err(libc::EPIPE) => take_signal(libc::SIGPIPE),
+            Err(libc::EFBIG) => take_signal(libc::SIGXFSZ),
+            _ => {}
+        }
+        written
+    })
+}
+
 /// Takes a signal that this thread was sent and holds back, so that it never comes. Does not wait for one.
-pub fn take_signal(signal: c_int) {
+fn take_signal(signal: c_int) {
     let set = 1_u64 << (signal - 1);
     let no_time = libc::timespec {
         tv_sec: 0,

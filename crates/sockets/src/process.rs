@@ -7,6 +7,7 @@ pub mod deferred_close;
 pub mod family;
 pub mod fault;
 pub mod ids;
+pub mod kept_text;
 pub mod lock;
 pub mod log;
 pub mod memory;

@@ -65,13 +65,14 @@ static int through(struct ring *ring, int what, int fd, void *bytes, size_t size
 }
 
 /* With a ring that there is, or one that is made where bytes are waiting. */
-static void use_ring(int fd, const struct ring *made)
+static void use_ring(int fd, const struct ring *made, bool is_other_away)
 {
     uint8_t bytes[1000];
     talk(fd, 50);
     meet();
     wait_for_bytes(fd, 700);
     struct ring ring = made ? *made : a_ring();
+    if (is_other_away) meet();
     if (ring.fd < 0) {
         say("no ring: %s", strerrorname_np(errno));
     }
@@ -95,7 +96,13 @@ static void use_ring(int fd, const struct ring *made)
 
 static void uring_server(int fd)
 {
-    use_ring(fd, NULL);
+    use_ring(fd, NULL, false);
+}
+
+/* The other end does nothing with its socket meanwhile. */
+static void relayed_server(int fd)
+{
+    use_ring(fd, NULL, true);
 }
 
 /* A plugin beside the program makes one by a liburing of its own, which is no concern of the
@@ -124,20 +131,31 @@ static void unseen_ring_server(int unused)
     struct ring ring = a_ring();
     int outcome = chroot("/dev");
     (void)outcome;
-    use_ring(accept_one(listener), &ring);
+    use_ring(accept_one(listener), &ring, false);
 }
 
-static void uring_client(int fd)
+static void send_to_ring(int fd, bool is_away)
 {
     talk(fd, 50);
     meet();
     send_next(fd, 700);
+    if (is_away) meet();
     receive_next(fd, 100);
     for (int i = 1; i < 50; i++) {
         send_next(fd, 100);
         receive_next(fd, 100);
     }
     meet();
+}
+
+static void uring_client(int fd)
+{
+    send_to_ring(fd, false);
+}
+
+static void relayed_client(int fd)
+{
+    send_to_ring(fd, true);
 }
 
 static void unseen_ring_client(int unused)
@@ -551,6 +569,7 @@ static void closed_ring_client(int unused)
 
 const struct torture_case ring_cases[] = {
     {"io-uring", uring_server, uring_client, 0},
+    {"io-uring-relayed", relayed_server, relayed_client, 0},
     {"io-uring-plugin", plugin_server, plugin_client, 0},
     {"io-uring-unseen", unseen_ring_server, unseen_ring_client, OWN_SOCKETS},
     {"io-uring-epoll", controlled_server, controlled_client, OWN_SOCKETS},

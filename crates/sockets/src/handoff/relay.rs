@@ -29,7 +29,7 @@ use crate::process::ids::is_vfork_child;
 use crate::system::{kernel, real};
 use crate::table::flags::{RELAYED, UNIX, WRITE_SHUT};
 use crate::table::socket_state::SocketState;
-use crate::table::{descriptors, pins, references};
+use crate::table::{descriptors, pins, reason_report, references};
 
 /// Puts a relay between a socket and its descriptors in this process. Returns whether that succeeded.
 pub fn put_between(fd: c_int, socket: &'static SocketState) -> bool {
@@ -45,6 +45,10 @@ pub fn put_between(fd: c_int, socket: &'static SocketState) -> bool {
     real::look_up_all();
     // A child made by vfork is not counted, and its parent keeps the socket.
     let is_shared = is_vfork_child() || socket.process_count() > 1;
+    // The relay has another number, and sees the addresses only while both ends are connected.
+    if !is_shared {
+        reason_report::tell(fd, socket);
+    }
     // The relay is one more, until this process lets go of the socket.
     // AcqRel pairs with the AcqRel in `sockets::uncount` and in `references::others_have`.
     socket.processes.fetch_add(1, Ordering::AcqRel);

@@ -14,15 +14,15 @@
 //! A line that would have to wait for its reader is not written, and neither are more than a number of lines a second. Both
 //! are counted, and the next line that is written says so. A pipe or file that takes no more raises no signal.
 
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_int};
 use core::fmt::{self, Write};
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 use core::time::Duration;
 
 use barewire_calls::{clock, descriptor, option, process};
 use barewire_units::log::{self, Level, RATE_MAX, Wanted};
 
+use crate::process::kept_text::KeptText;
 use crate::process::words::{AtStart, Lone};
 use crate::process::{ids, sandbox};
 use crate::system::append::{append, can_append};
@@ -32,8 +32,8 @@ use crate::system::{kernel, own_descriptors};
 
 /// One more than the level that is logged; 0: there is no log.
 static LEVELS: AtStart<AtomicU32> = AtStart::new(AtomicU32::new(0));
-/// The file, as a path from the root; null: standard error.
-static FILE: AtStart<AtomicPtr<c_char>> = AtStart::new(AtomicPtr::new(null_mut()));
+/// The file, as a path from the root; none: standard error.
+static FILE: KeptText = KeptText::none();
 
 /// The library's descriptor of standard error; below 0 while there is none.
 static ERROR: Lone<AtomicI32> = Lone::new(AtomicI32::new(-1));
@@ -71,8 +71,9 @@ pub fn set_up(value: &CStr) {
                 &"cannot append to this file: it must be a regular file, and neither a link nor one with another name",
             );
         }
-        // SAFETY: a string; without memory for the copy the lines go to standard error.
-        FILE.set(unsafe { libc::strdup(path.as_ptr()) });
+        if FILE.keep(path).is_none() {
+            return complain(value, &"the path is too long");
+        }
     } else if is_standard_error(STANDARD_ERROR) {
         keep_standard_error();
     }
@@ -207,12 +208,10 @@ fn has_room(second: u64) -> bool {
 }
 
 fn write(line: &Line<LINE_BYTES>) -> bool {
-    let file = FILE.get();
-    if file.is_null() {
-        return write_to_error(line.as_bytes());
+    match FILE.get() {
+        Some(file) => append(file, line.as_bytes()),
+        None => write_to_error(line.as_bytes()),
     }
-    // SAFETY: a string that stays.
-    append(unsafe { CStr::from_ptr(file) }, line.as_bytes())
 }
 
 /// Writes to what standard error was at start, unless that would wait.
@@ -224,15 +223,7 @@ fn write_to_error(bytes: &[u8]) -> bool {
     if quietly(|| kernel::events_now(fd, libc::POLLOUT)) != libc::POLLOUT {
         return false;
     }
-    process::without_signals(|| {
-        let written = descriptor::write(fd, bytes);
-        match written {
-            Err(libc::EPIPE) => process::take_signal(libc::SIGPIPE),
-            Err(libc::EFBIG) => process::take_signal(libc::SIGXFSZ),
-            _ => {}
-        }
-        written.is_ok()
-    })
+    process::write_without_signals(fd, bytes).is_ok()
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use core::fmt::Write;
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
 use barewire_calls::descriptor;
+use barewire_calls::process::write_without_signals;
 
 use crate::process::words::AtStart;
 use crate::process::{ids, settings};
@@ -75,7 +76,7 @@ pub fn tell(fd: i32, socket: &SocketState) {
     if target == c"-" {
         let at_start = (ERROR_DEVICE.get(), ERROR_INODE.get());
         if at_start.1 != 0 && standard_error() == Some(at_start) {
-            let _ = descriptor::write(2, line.as_bytes());
+            let _ = write_without_signals(2, line.as_bytes());
         }
     } else {
         append(target, line.as_bytes());

@@ -1,12 +1,12 @@
 //! A summary in numbers: one line at exit, if `BAREWIRE_SOCKETS_REPORT` asks for it.
 
-use core::ffi::{CStr, c_char};
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::ffi::CStr;
+use core::sync::atomic::AtomicU64;
 
 use barewire_cpu::probes::sockets as probes;
 
-use crate::process::words::{AtStart, Lone};
+use crate::process::kept_text::KeptText;
+use crate::process::words::Lone;
 use crate::process::{ids, settings};
 use crate::system::append::append;
 use crate::system::text::Line;
@@ -19,30 +19,24 @@ static STEPPED_BACK: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 static BYTES_OUT: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 static BYTES_IN: Lone<AtomicU64> = Lone::new(AtomicU64::new(0));
 
-/// Where a line goes, as the environment said at start: our copy, since there are programs that
-/// clear their environment and write over it, or set it for others.
-pub struct Target(AtStart<AtomicPtr<c_char>>);
+/// Where a line goes, as the environment said at start.
+pub struct Target(KeptText);
 
 impl Target {
     /// Nowhere.
     pub const fn nowhere() -> Self {
-        Self(AtStart::new(AtomicPtr::new(null_mut())))
+        Self(KeptText::none())
     }
 
-    /// Reads the variable of this name. For the constructor.
-    pub fn read(&self, name: &CStr) -> Option<&'static CStr> {
+    /// Reads the variable of this name. For the constructor. A text too long for a path leads nowhere.
+    pub fn read(&'static self, name: &CStr) -> Option<&'static CStr> {
         let value = settings::variable(name).filter(|value| !value.is_empty())?;
-        // SAFETY: a string; without memory for the copy nothing is told.
-        let copy = unsafe { libc::strdup(value.as_ptr()) };
-        self.0.set(copy);
-        self.get()
+        self.0.keep(value)
     }
 
     /// Where it goes, if anywhere.
-    pub fn get(&self) -> Option<&'static CStr> {
-        let target = self.0.get();
-        // SAFETY: it is null or a string that stays.
-        (!target.is_null()).then(|| unsafe { CStr::from_ptr(target) })
+    pub fn get(&'static self) -> Option<&'static CStr> {
+        self.0.get()
     }
 }
 

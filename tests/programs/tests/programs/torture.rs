@@ -332,27 +332,30 @@ fn torture_rings_by_setting() {
     }
     let play = |stage: &Stage| -> Observed {
         let setting = Setting::new(stage, "inet", false);
-        for (value, answer, reason) in [
-            ("refuse", "server: no ring: EPERM\n", ": accelerated, ring"),
-            (
-                "leave",
-                "server: through the ring: good\n",
-                "cannot be seen",
-            ),
-            ("inspect", "server: through the ring: good\n", "by io_uring"),
+        let (good, refused) = (
+            "server: through the ring: good\n",
+            "server: no ring: EPERM\n",
+        );
+        for (value, case, answer, reason) in [
+            ("refuse", "io-uring", refused, ": accelerated, ring"),
+            ("leave", "io-uring", good, "cannot be seen"),
+            // A relay takes the place of the socket, whose end is told all the same.
+            ("leave", "io-uring-relayed", good, "cannot be seen"),
+            ("inspect", "io-uring", good, "by io_uring"),
         ] {
-            let why = stage.folder().join(format!("why-{value}"));
-            let mut command = setting.command("io-uring");
+            let why = stage.folder().join(format!("why-{value}-{case}"));
+            let mut command = setting.command(case);
             command
                 .env("BAREWIRE_IO_URING", value)
                 .env("BAREWIRE_WHY", &why);
             let output = command.output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success(), "{value}: {output:?}");
+            assert!(output.status.success(), "{value}, {case}: {output:?}");
             if stage.preload_of(true).is_some() {
                 let told = fs::read_to_string(&why).unwrap();
-                assert!(said.contains(answer), "{value}: {said}");
-                assert!(told.contains(reason), "{value}: {told}");
+                assert!(said.contains(answer), "{value}, {case}: {said}");
+                assert!(told.contains(reason), "{value}, {case}: {told}");
+                assert_eq!(told.lines().count(), 2, "{value}, {case}: {told}");
             }
         }
         String::new()
