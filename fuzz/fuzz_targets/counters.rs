@@ -2,7 +2,7 @@
 #![no_main]
 
 use barewire_shm::Region;
-use barewire_shm::counters::{CounterView, MAGIC, QUEUE_COUNTERS, VERSION};
+use barewire_shm::counters::{Counter, CounterView, MAGIC, QUEUE_COUNTERS, VERSION};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -27,6 +27,8 @@ fuzz_target!(|data: &[u8]| {
     for number in 0..view.slots_used() {
         if let Some(copy) = view.slot(number) {
             assert!(copy.name.chars().count() <= 32);
+            let watched = view.watch(number, copy.state).expect("it has the slot");
+            let _ = watched.counter(Counter::BytesIn);
         }
     }
     assert!(view.slot(u32::MAX).is_none());

@@ -483,7 +483,9 @@ mod tests {
 
     fn slot(ring_bytes_in: u32, offset_bytes: u64, reader: u64) -> SlotCopy {
         SlotCopy {
+            state: 1,
             connection: 3,
+            peer_connection: None,
             peer_pid: 4,
             peer_uid: 5,
             remote: None,

@@ -13,6 +13,7 @@
 //! set: change settings of a live node
 //! service: services of systemd that are to be accelerated
 //! sample: everything on this host at one time
+//! delay: how long what connections send waits, found out from outside
 //! metrics: counters for Prometheus and others
 //! terminal: the terminal, taken whole and given back
 //! top: a live view of all of it
@@ -31,6 +32,7 @@
 mod capture;
 #[cfg(feature = "full")]
 mod daq;
+mod delay;
 mod doctor;
 mod dump;
 mod explain;

@@ -63,6 +63,11 @@ impl NodeView {
         Some(NodeView { found, counters })
     }
 
+    /// Its counters, for who looks again.
+    pub fn counters(&self) -> &CounterView {
+        &self.counters
+    }
+
     /// Its random number.
     pub fn number(&self) -> [u64; 2] {
         self.counters.identity().node_id

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use barewire_shm::counters::{RemoteCopy, SlotCopy};
+use barewire_shm::counters::{CounterView, RemoteCopy, SlotCopy};
 
 use crate::nodes::{self, NodeView};
 use crate::sockets::{self, PreloadedProcess};
@@ -33,6 +33,8 @@ pub struct NodeSample {
     pub hosts_uncounted: u64,
     /// Its open connections, by number.
     pub connections: Vec<SlotCopy>,
+    /// Its counters as they go on; `None` of a sample that was recorded.
+    pub view: Option<CounterView>,
 }
 
 /// All that could be seen.
@@ -59,6 +61,7 @@ impl NodeSample {
             hosts,
             hosts_uncounted,
             connections: node.connections(),
+            view: Some(node.counters().clone()),
         }
     }
 

@@ -1,10 +1,13 @@
 //! `barewire top`: a live view of all nodes, connections, links to other hosts and sockets of unmodified programs, with
 //! rates. On what is no terminal: the same as text, or as JSON.
 //!
-//! There are no latencies: nothing in the network takes the time of a message. The round trip of a link to another
-//! host is measured by signs of life.
+//! Nothing in the network takes the time of a message. How long what a connection sends waits is found out from outside,
+//! by probes of its counters (`delay.rs`), while this command runs. The round trip of a link to another host is measured
+//! by signs of life.
 
 mod backend;
+mod cell;
+mod delays;
 mod plain;
 mod screen;
 mod tables;
@@ -20,6 +23,7 @@ use clap::Args;
 use crossterm::event::{Event, KeyEventKind, poll, read};
 use ratatui::Terminal;
 
+use crate::delay::Prober;
 use crate::sample::Sample;
 use crate::stat::seconds;
 use crate::terminal::TakenTerminal;
@@ -76,6 +80,9 @@ pub enum TopError {
     /// The terminal refuses something.
     #[error("the terminal: {0}")]
     Terminal(#[from] io::Error),
+    /// There is no thread that probes.
+    #[error("start a thread: {0}")]
+    Prober(io::Error),
     /// Standard output takes no more.
     #[error(transparent)]
     Print(#[from] PrintError),
@@ -93,18 +100,26 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Between the first two samples, so that there are rates soon.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// Two samples, and what has changed between them.
+/// Two samples, what has changed between them, and how long what was sent meanwhile waited.
 struct Watch {
     before: Option<(Instant, Sample)>,
+    prober: Prober,
 }
 
 impl Watch {
+    fn start() -> Result<Watch, TopError> {
+        Ok(Watch {
+            before: None,
+            prober: Prober::start().map_err(TopError::Prober)?,
+        })
+    }
+
     /// Looks now, and says what has changed since the last time.
     fn tables(&mut self) -> Tables {
         let (at, now) = (Instant::now(), Sample::take());
         let before = self.before.as_ref();
         let before = before.map(|(then, sample)| (sample, (at - *then).as_secs_f64().max(1e-6)));
-        let tables = Tables::new(&now, before);
+        let tables = Tables::new(&now, before, &self.prober.follow(&now));
         self.before = Some((at, now));
         tables
     }
@@ -113,7 +128,7 @@ impl Watch {
 /// Shows them.
 ///
 /// # Errors
-/// There is no such column, the terminal refuses something, or standard output takes no more.
+/// There is no such column or no thread, the terminal refuses something, or standard output takes no more.
 pub fn run(args: &TopArgs) -> Result<(), TopError> {
     let mut view = View::new(args.table, &args.filter, args.interval);
     if let Some(name) = &args.sort {
@@ -123,7 +138,7 @@ pub fn run(args: &TopArgs) -> Result<(), TopError> {
             known,
         })?;
     }
-    let mut watch = Watch { before: None };
+    let mut watch = Watch::start()?;
     let count = if args.once { Some(1) } else { args.count };
     let is_live = may_redraw(&io::stdout()) && io::stdin().is_terminal();
     if !is_live || args.json || count.is_some() {

@@ -7,10 +7,13 @@ mod seat;
 #[path = "common/wait.rs"]
 mod wait;
 
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use barewire::Node;
 use pair::pair;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
@@ -157,6 +160,88 @@ fn json_has_rates() {
     }
     is_enough.store(true, Ordering::Relaxed);
     messages.join().expect("no panic");
+}
+
+/// Set in the process of the late receiver: the name under which it listens.
+const LATE_RECEIVER: &str = "BAREWIRE_TEST_LATE_RECEIVER";
+
+/// Listens, says so, and takes and answers each message 20 ms after it has answered the one before, until the other
+/// end is gone.
+fn receive_late(name: &str) {
+    let node = Node::new().expect("a node");
+    let _listener = node.listen(name).expect("the name is free");
+    println!("\n{name} listens");
+    let request = node.next_request(Some(PATIENCE)).expect("it comes");
+    let mut connection = request.accept().expect("it stays");
+    let (_never, nothing) = std::sync::mpsc::channel::<()>();
+    while connection.recv(&mut [0; 16]).is_ok() && connection.send(b"taken").is_ok() {
+        // Nothing is waited for: it is late.
+        let _ = nothing.recv_timeout(Duration::from_millis(20));
+    }
+}
+
+/// A process that ends with the test.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn the_delay_of_a_late_receiver_is_shown_and_silence_shows_nothing() {
+    if let Ok(name) = std::env::var(LATE_RECEIVER) {
+        return receive_late(&name);
+    }
+    let name = format!("top-late-{}", std::process::id());
+    let silent = format!("{name}-silent");
+    let ((_server, _server_end), (_client, _client_end)) = pair(&silent);
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let this = "the_delay_of_a_late_receiver_is_shown_and_silence_shows_nothing";
+    command.args(["--exact", this, "--nocapture"]);
+    command.env(LATE_RECEIVER, &name).stdout(Stdio::piped());
+    let mut receiver = Ends(command.spawn().expect("it starts"));
+    let said = BufReader::new(receiver.0.stdout.take().expect("piped"));
+    let listens = format!("{name} listens");
+    assert!(
+        said.lines()
+            .any(|line| line.is_ok_and(|line| line == listens))
+    );
+    let node = Node::new().expect("a node");
+    let mut connection = node.connect(&name).expect("it listens");
+    let is_enough = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&is_enough);
+    let messages = std::thread::spawn(move || {
+        // Relaxed: nothing comes with it.
+        while !ends.load(Ordering::Relaxed) {
+            connection.send(b"something").expect("sent");
+            connection.recv(&mut [0; 16]).expect("answered");
+        }
+    });
+    let three = ["--count", "3", "--interval", "1", "--filter", &name];
+    let said = text(&printed(&[&["--json"], &three[..]].concat()).stdout);
+    is_enough.store(true, Ordering::Relaxed);
+    messages.join().expect("no panic");
+    let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let rows = last["connections"].as_array().expect("a list");
+    assert_eq!(rows.len(), 4, "{last}");
+    for row in rows.iter().filter(|row| row["name"] == silent.as_str()) {
+        assert_eq!(row["delay_p50_us"], Value::Null, "{row}");
+        assert_eq!(row["delay_buckets"], Value::Array(Vec::new()), "{row}");
+    }
+    let own = std::process::id();
+    let is_sender = |row: &&Value| row["name"] == name.as_str() && row["pid"] == own;
+    let sender = rows.iter().find(is_sender).expect("its row");
+    let half = sender["delay_p50_us"].as_u64().expect("there were some");
+    assert!((8_192..=65_536).contains(&half), "{sender}");
+    assert!(sender["delay_p99_us"].as_u64() >= Some(half), "{sender}");
+    let buckets = sender["delay_buckets"].as_array().expect("a list");
+    let counts = buckets
+        .iter()
+        .map(|bucket| bucket["count"].as_u64().expect("a count"));
+    assert!(counts.sum::<u64>() > 30, "{sender}");
 }
 
 #[test]

@@ -21,19 +21,22 @@
 //! | 10..15 address                                        all UTF-8, zero padded         |
 //!
 //! slot, 128 bytes; words of 8 bytes
-//! | 0 state: 0 free, 1 open, 2 closing | 1 connection number (31..0), where the region |
-//! |   of the ring in begins, in lines (63..32)                                         |
+//! | 0 state (7..0): 0 free, 1 open, 2 closing; which use of the number this is (31..8);|
+//! |   the peer's number of the connection + 1 (63..32; 0: it was not said)             |
+//! | 1 connection number (31..0), where the region of the ring in begins, in lines      |
+//! |   (63..32)                                                                         |
 //! | 2 peer pid (31..0), descriptor of the memory that the region lies in + 1 (63..32)  |
 //! | 3 peer uid (31..0), record of the link to another host + 1 (63..32; 0: none)        |
 //! | 4 ring bytes out (31..0), in (63..32)                                               |
 //! | 5..10 counters, order of `Counter` | 11 position of the reader of the ring in, in  |
 //! |   lines | 12..15 name, UTF-8, zero padded                                          |
 //! ```
-//! Version 1 had no records of links to other hosts. Byte order of the host. Source: own design.
+//! Version 1 had no records of links to other hosts. Earlier writers of version 2 store 1 in word 0 of an open slot;
+//! readers ask only whether the word is 0. Byte order of the host. Source: own design.
 
 mod remotes;
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 use crate::region::{Region, Window};
 
@@ -167,6 +170,8 @@ const PLACEMENT: usize = 9;
 const REMOTES_UNCOUNTED: usize = 10;
 const READER: usize = 11;
 const LINE_BYTES: u64 = 64;
+/// State of a slot that is in use.
+const OPEN: u64 = 1;
 const _: () = assert!(FIRST_QUEUE_COUNTER + QUEUE_COUNTERS.len() <= FIRST_USER);
 const _: () = assert!((FIRST_USER + USERS_MAX * USER_WORDS) * 8 <= HEADER_BYTES);
 const _: () = assert!(HELD.len() < USER_WORDS);
@@ -369,6 +374,9 @@ impl CounterPage {
         let slot = SlotCounters {
             window: self.window.sub(slot_offset(number), SLOT_BYTES)?,
         };
+        // Release, a fence: pairs with the Acquire fence in `SlotView::counter`. Who sees a counter of the new connection
+        // sees that word 0 is not that of the old one any more.
+        fence(Ordering::Release);
         for word in 1..SLOT_BYTES / 8 {
             slot.set(word, 0);
         }
@@ -384,7 +392,8 @@ impl CounterPage {
         name[..len].copy_from_slice(&about.name.as_bytes()[..len]);
         slot.window.write_bytes(12 * 8, &name);
         // Release pairs with the Acquire load of the state in `CounterView::slot`.
-        slot.window.word_mut(0).store(1, Ordering::Release);
+        let state = about.state();
+        slot.window.word_mut(0).store(state, Ordering::Release);
         // Relaxed: the highest slot is a hint for readers.
         let word = self.window.word_mut(6 * 8);
         word.fetch_max(u64::from(number) + 1, Ordering::Relaxed);
@@ -425,6 +434,10 @@ impl UserCounters {
 pub struct SlotInfo<'a> {
     /// Number of the connection.
     pub connection: u32,
+    /// Which use of that number this is: the low 24 bits are told.
+    pub serial: u64,
+    /// The number that the peer has given it, if that is known.
+    pub peer_connection: Option<u32>,
     /// The peer's process, 0 if unknown.
     pub peer_pid: u32,
     /// The peer's user.
@@ -439,6 +452,18 @@ pub struct SlotInfo<'a> {
     pub region: Option<RegionPlace>,
     /// Name connected to.
     pub name: &'a str,
+}
+
+impl SlotInfo<'_> {
+    /// Word 0 of an open slot.
+    fn state(&self) -> u64 {
+        // A number that has no room is not said.
+        let peer = self
+            .peer_connection
+            .and_then(|number| number.checked_add(1));
+        let peer = u64::from(peer.unwrap_or(0));
+        peer << 32 | (self.serial & 0xff_ffff) << 8 | OPEN
+    }
 }
 
 /// The writable counters of one connection.
@@ -493,8 +518,12 @@ pub struct UserCopy {
 /// A copy of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotCopy {
+    /// Word 0 as it is: another one as soon as another connection has the slot.
+    pub state: u64,
     /// Number of the connection.
     pub connection: u32,
+    /// The number that the peer has given it, if that was said.
+    pub peer_connection: Option<u32>,
     /// The peer's process, 0 if unknown.
     pub peer_pid: u32,
     /// The peer's user.
@@ -603,7 +632,8 @@ impl CounterView {
         }
         let slot = self.window.sub(slot_offset(number), SLOT_BYTES)?;
         // Acquire pairs with the Release store of the state in `open_slot`.
-        if slot.word(0).load(Ordering::Acquire) == 0 {
+        let state = slot.word(0).load(Ordering::Acquire);
+        if state == 0 {
             return None;
         }
         // Relaxed: counters; any recent value will do.
@@ -613,7 +643,9 @@ impl CounterView {
         slot.read_bytes(12 * 8, &mut name);
         let len = name.iter().position(|b| *b == 0).unwrap_or(NAME_BYTES);
         Some(SlotCopy {
+            state,
             connection: first as u32,
+            peer_connection: ((state >> 32) as u32).checked_sub(1),
             peer_pid: second as u32,
             peer_uid: read(3) as u32,
             remote: ((read(3) >> 32) as u32).checked_sub(1),
@@ -625,113 +657,41 @@ impl CounterView {
             name: String::from_utf8_lossy(&name[..len]).into_owned(),
         })
     }
+
+    /// Slot `number`, to be looked at as long as its word 0 is `state`, as [`SlotCopy::state`] has it.
+    #[must_use]
+    pub fn watch(&self, number: u32, state: u64) -> Option<SlotView> {
+        if number >= self.slots {
+            return None;
+        }
+        let slot = self.window.sub(slot_offset(number), SLOT_BYTES)?;
+        Some(SlotView { slot, state })
+    }
+}
+
+/// The counters of one connection, for who looks again and again.
+#[derive(Clone, Debug)]
+pub struct SlotView {
+    slot: Window,
+    state: u64,
+}
+
+impl SlotView {
+    /// A counter; `None` if the connection has ended.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> Option<u64> {
+        // Relaxed: a counter; any recent value will do.
+        let value = self
+            .slot
+            .word((FIRST_COUNTER + counter as usize) * 8)
+            .load(Ordering::Relaxed);
+        // Acquire, a fence: pairs with the Release fence in `open_slot`.
+        fence(Ordering::Acquire);
+        // Relaxed: ordered by the fence.
+        let state = self.slot.word(0).load(Ordering::Relaxed);
+        (state == self.state && state != 0).then_some(value)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let region = Region::private(page_bytes(4));
-        assert!(CounterView::open(&region).is_none());
-        let identity = Identity {
-            pid: 7,
-            uid: 8,
-            started_ns: 9,
-            node_id: [1, 2],
-        };
-        let page = CounterPage::create(&region, 4, identity).unwrap();
-        let view = CounterView::open(&region).unwrap();
-        assert_eq!(view.identity(), identity);
-        assert_eq!(view.slots_used(), 0);
-        let about = SlotInfo {
-            connection: 3,
-            peer_pid: 11,
-            peer_uid: 12,
-            remote: Some(0),
-            ring_bytes_out: 4096,
-            ring_bytes_in: 8192,
-            region: Some(RegionPlace {
-                fd_number: 0,
-                offset_bytes: 8256,
-            }),
-            name: "a name that is longer than thirty-two bytes",
-        };
-        assert!(page.open_slot(4, &about).is_none());
-        let slot = page.open_slot(2, &about).unwrap();
-        slot.store(Counter::BytesIn, 77);
-        slot.store_reader(1 << 40);
-        page.add(QueueCounter::Events, 5);
-        let copy = view.slot(2).unwrap();
-        assert_eq!((copy.connection, copy.peer_pid, copy.peer_uid), (3, 11, 12));
-        assert_eq!(copy.remote, Some(0));
-        assert_eq!((copy.ring_bytes_out, copy.ring_bytes_in), (4096, 8192));
-        assert_eq!(copy.counters[Counter::BytesIn as usize], 77);
-        assert_eq!((copy.region, copy.reader), (about.region, 1 << 40));
-        assert_eq!(copy.name, "a name that is longer than thirt");
-        assert_eq!(view.queue_counter(QueueCounter::Events), 5);
-        assert_eq!(view.slots_used(), 3);
-        slot.close();
-        assert!(view.slot(2).is_none());
-    }
-
-    #[test]
-    fn what_does_not_fit_or_was_never_said_is_not_told() {
-        let far = RegionPlace {
-            fd_number: 1,
-            offset_bytes: 64 << 32,
-        };
-        let none = RegionPlace {
-            fd_number: u32::MAX,
-            offset_bytes: 0,
-        };
-        for place in [None, Some(far), Some(none)] {
-            assert_eq!(RegionPlace::pack(place), (0, 0));
-        }
-        assert_eq!(RegionPlace::unpack(3, 4), None);
-        assert_eq!(Placed::unpack(0), Placed::default());
-        for huge_pages in [Huge::No, Huge::Tried, Huge::Required] {
-            for numa_node in [None, Some(0), Some(u32::MAX)] {
-                for locked in [false, true] {
-                    let placed = Placed {
-                        locked,
-                        numa_node,
-                        huge_pages,
-                    };
-                    assert_eq!(Placed::unpack(placed.pack()), placed);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn users_come_and_go() {
-        let region = Region::private(page_bytes(1));
-        let identity = Identity {
-            pid: 7,
-            uid: 8,
-            started_ns: 9,
-            node_id: [1, 2],
-        };
-        let page = CounterPage::create(&region, 1, identity).unwrap();
-        let view = CounterView::open(&region).unwrap();
-        let all: Vec<_> = (0..USERS_MAX as u32)
-            .map(|uid| page.open_user(uid))
-            .collect();
-        assert!(all.iter().all(Option::is_some));
-        assert!(page.open_user(99).is_none());
-        let third = all[3].as_ref().unwrap();
-        third.add(Held::Mappings, 5);
-        third.sub(Held::Mappings, 3);
-        let users = view.users();
-        assert_eq!(users.len(), USERS_MAX);
-        let held = [0, 0, 0, 2, 0, 0];
-        assert_eq!(users[3], UserCopy { uid: 3, held });
-        third.sub(Held::Mappings, 2);
-        third.close();
-        assert_eq!(view.users().len(), USERS_MAX - 1);
-        assert!(page.open_user(u32::MAX).is_some());
-        assert_eq!(view.users()[3].uid, u32::MAX);
-    }
-}
+mod tests;

@@ -123,6 +123,8 @@ impl State {
         let ring_bytes = region.ring_bytes as usize;
         let slot = SlotInfo {
             connection: number,
+            serial: entry.serial,
+            peer_connection: Some(half.number),
             peer_pid: pid as u32,
             peer_uid: uid,
             remote: link.remote().and_then(|remote| remote.record()),

@@ -7,8 +7,12 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
 
+use super::delays::large;
 use super::tables::{KINDS, Kind, Row as Shown, Tables};
 use super::view::{KEYS, View};
+
+/// Lines of the field with the delays of one line, with its border.
+const DELAYS_LINES: u16 = 18;
 
 /// The whole screen.
 pub fn draw(frame: &mut Frame<'_>, tables: &Tables, view: &mut View, has_colours: bool) {
@@ -21,7 +25,16 @@ pub fn draw(frame: &mut Frame<'_>, tables: &Tables, view: &mut View, has_colours
     .split(frame.area());
     frame.render_widget(Paragraph::new(summary(tables)), areas[0]);
     frame.render_widget(Paragraph::new(tabs(tables, view)), areas[1]);
-    table(frame, areas[2], tables, view, has_colours);
+    let of_delays = match view.line() {
+        Some(_) => areas[2].height.saturating_sub(3).min(DELAYS_LINES),
+        None => 0,
+    };
+    let halves = Layout::vertical([Constraint::Min(0), Constraint::Length(of_delays)]);
+    let halves = halves.split(areas[2]);
+    table(frame, halves[0], tables, view, has_colours);
+    if let Some(line) = view.line() {
+        delays(frame, halves[1], tables, view, line);
+    }
     frame.render_widget(Paragraph::new(last_line(view)), areas[3]);
     if view.has_help() {
         help(frame, areas[2]);
@@ -120,14 +133,18 @@ fn table(frame: &mut Frame<'_>, area: Rect, tables: &Tables, view: &mut View, ha
     };
     let widths = widths((0..kind.columns().len()).map(wanted), area.width.into());
     let columns = widths.len();
-    let rows = visible.iter().map(|row| {
+    let line = view.line();
+    let rows = visible.iter().enumerate().map(|(nth, row)| {
         let cells = row.cells[..columns].iter().enumerate();
         let cells = cells.map(|(at, cell)| aligned(at, cell.text.clone()));
-        let style = if row.is_marked {
+        let mut style = if row.is_marked {
             mark(has_colours)
         } else {
             Style::new()
         };
+        if line == Some(first + nth) {
+            style = style.add_modifier(Modifier::REVERSED);
+        }
         Row::new(cells).style(style)
     });
     let head = Row::new((0..columns).map(|at| aligned(at, heading(at))));
@@ -166,6 +183,30 @@ fn nothing(kind: Kind, tables: &Tables) -> &'static str {
         Kind::Hosts => "no links to other hosts",
         Kind::Sockets => "no sockets of programs under `barewire run`",
     }
+}
+
+/// The delays of the line that is chosen.
+fn delays(frame: &mut Frame<'_>, area: Rect, tables: &Tables, view: &View, line: usize) {
+    let kind = view.kind();
+    let chosen = view.chosen(tables, kind);
+    let Some(row) = chosen.get(line) else {
+        return;
+    };
+    let named = |key: &str| {
+        let at = kind.columns().iter().position(|column| column.key == key);
+        at.map_or("", |at| &row.cells[at].text)
+    };
+    let name = [named("name"), named("remote")].concat();
+    let title = format!(" what {} sends to {name}: delays of 10 s ", named("pid"));
+    let columns = usize::from(area.width.saturating_sub(2));
+    let some = row.delays.as_ref().filter(|delays| delays.count() > 0);
+    let lines = some.map_or_else(
+        || vec![" nothing was sent lately, or the other end cannot be seen".to_owned()],
+        |delays| large(delays, columns),
+    );
+    let lines: Vec<Line<'_>> = lines.into_iter().map(Line::raw).collect();
+    let block = Block::bordered().title(title);
+    frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
@@ -215,7 +256,7 @@ mod tests {
 
     #[test]
     fn connections_are_drawn_with_rates_and_the_slow_one_marked() {
-        let (lines, marked) = drawn("2>>", (150, 8), &recorded_tables());
+        let (lines, marked) = drawn("2>>", (190, 8), &recorded_tables());
         let expected = [
             "barewire top  messages 3.00 k/s  bytes 192 kB/s  sockets 2 of 2 accelerated, 2.00 MB/s",
             " 1 nodes (1)   2 connections (3)   3 hosts (1)   4 sockets (2)",
@@ -244,6 +285,10 @@ mod tests {
             ("?", "the other way round"),
             ("/nonsense", "no line has that text"),
             ("p", "paused"),
+            ("2h", "what 4711 sends to events"),
+            ("2h", "up to 16.0 us"),
+            ("2hj", "nothing was sent lately"),
+            ("3h", "nothing was sent lately"),
         ] {
             let (lines, _) = drawn(keys, (160, 20), &tables);
             assert!(
@@ -254,8 +299,9 @@ mod tests {
         let (lines, _) = drawn("4", (80, 10), &Tables::default());
         assert_eq!(lines[2], "no sockets of programs under `barewire run`");
         // Whatever the size.
-        for size in [(1, 1), (3, 2), (20, 4), (500, 100)] {
+        for size in [(1, 1), (3, 2), (20, 4), (20, 7), (500, 100)] {
             drawn("?", size, &tables);
+            drawn("2hj", size, &tables);
             drawn("4", size, &tables);
         }
     }

@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 
-use barewire_report::number::{age, prefixed, time};
+use barewire_report::number::{age, time};
 use barewire_shm::counters::{Counter, SlotCopy};
 use clap::ValueEnum;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::cell::{Cell, number, optional, rate, shown};
+use super::delays;
+use crate::delay::{Delays, Histogram};
 use crate::sample::{NodeSample, Sample};
 use crate::sockets::{PreloadedProcess, Socket};
 
@@ -82,6 +85,9 @@ const CONNECTIONS: &[Column] = &[
     figure("bytes out/s", "bytes_out_per_second"),
     figure("bytes in/s", "bytes_in_per_second"),
     figure("full/s", "full_per_second"),
+    figure("delay p50", "delay_p50_us"),
+    figure("delay p99", "delay_p99_us"),
+    text("delays", "delay_buckets"),
     figure("bells/s", "bells_per_second"),
     text("note", "note"),
 ];
@@ -147,15 +153,6 @@ impl Kind {
     }
 }
 
-/// What a row has in a column.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// As it is shown.
-    pub text: String,
-    /// As JSON has it, and as it is sorted.
-    pub value: Value,
-}
-
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
@@ -163,6 +160,8 @@ pub struct Row {
     pub cells: Vec<Cell>,
     /// Something holds it up, or is wrong.
     pub is_marked: bool,
+    /// How long what it sends waits, if that is found out.
+    pub delays: Option<Histogram>,
 }
 
 /// What there is to show.
@@ -172,42 +171,6 @@ pub struct Tables {
     pub rows: [Vec<Row>; KINDS.len()],
     /// What the rates are over; `None`: there are none yet.
     pub seconds: Option<f64>,
-}
-
-/// Text out of another process: nothing in it may steer a terminal.
-fn shown(text: &str) -> Cell {
-    let harmless = |one: char| if one.is_control() { '?' } else { one };
-    let text: String = text.chars().map(harmless).collect();
-    Cell {
-        value: json!(text),
-        text: if text.is_empty() {
-            "-".to_owned()
-        } else {
-            text
-        },
-    }
-}
-
-fn number(value: impl Into<u64>) -> Cell {
-    let value: u64 = value.into();
-    Cell {
-        text: value.to_string(),
-        value: json!(value),
-    }
-}
-
-fn optional(value: Option<Cell>) -> Cell {
-    value.unwrap_or_else(|| Cell {
-        text: "-".to_owned(),
-        value: Value::Null,
-    })
-}
-
-fn rate(value: Option<f64>) -> Cell {
-    optional(value.map(|value| Cell {
-        text: prefixed(value),
-        value: json!(value),
-    }))
 }
 
 fn process(pid: i32, comm: &str) -> [Cell; 2] {
@@ -284,12 +247,12 @@ const COUNTERS: usize = barewire_shm::counters::COUNTERS;
 
 impl Tables {
     /// What is now, with rates since a sample so many seconds ago.
-    pub fn new(now: &Sample, before: Option<(&Sample, f64)>) -> Tables {
+    pub fn new(now: &Sample, before: Option<(&Sample, f64)>, found: &Delays) -> Tables {
         let before = Before::new(before);
         let nodes = now.nodes.iter();
         let connections = nodes.clone().flat_map(|node| {
             let all = node.connections.iter();
-            all.map(|connection| connection_row(&before, node, connection))
+            all.map(|connection| connection_row(&before, node, connection, found))
         });
         let sockets = now.processes.iter().flat_map(|process| {
             let all = process.sockets.iter();
@@ -364,10 +327,16 @@ fn node_row(before: &Before<'_>, node: &NodeSample) -> Row {
     Row {
         cells,
         is_marked: !faults.is_empty(),
+        delays: None,
     }
 }
 
-fn connection_row(before: &Before<'_>, node: &NodeSample, connection: &SlotCopy) -> Row {
+fn connection_row(
+    before: &Before<'_>,
+    node: &NodeSample,
+    connection: &SlotCopy,
+    found: &Delays,
+) -> Row {
     let rates = before.connection_rates(node, connection);
     let host = node
         .hosts
@@ -384,17 +353,21 @@ fn connection_row(before: &Before<'_>, node: &NodeSample, connection: &SlotCopy)
         Counter::BytesOut,
         Counter::BytesIn,
         Counter::Full,
-        Counter::Bells,
     ];
+    let delays = found.of(node, connection).map(|it| it.recent.clone());
+    let of = |counter: Counter| rate(rates.map(|rates| rates[counter as usize]));
     let mut cells = process(node.pid, &node.comm).to_vec();
     cells.push(number(connection.connection));
     cells.push(shown(&connection.name));
     cells.push(shown(&peer));
-    cells.extend(order.map(|counter| rate(rates.map(|rates| rates[counter as usize]))));
+    cells.extend(order.map(of));
+    cells.extend(delays::cells(delays.as_ref()));
+    cells.push(of(Counter::Bells));
     cells.push(shown(if is_full { "the peer is slow" } else { "" }));
     Row {
         cells,
         is_marked: is_full,
+        delays,
     }
 }
 
@@ -420,6 +393,7 @@ fn host_rows(node: &NodeSample) -> impl Iterator<Item = Row> {
         Row {
             cells,
             is_marked: !link.is_up,
+            delays: None,
         }
     })
 }
@@ -453,6 +427,7 @@ fn socket_row(before: &Before<'_>, process_of: &PreloadedProcess, socket: &Socke
     Row {
         cells,
         is_marked: is_held_up,
+        delays: None,
     }
 }
 
@@ -461,13 +436,16 @@ pub mod tests {
     use std::time::Duration;
 
     use barewire_shm::counters::{QUEUE_COUNTERS, RemoteCopy};
+    use serde_json::Value;
 
     use super::*;
 
     /// A recorded sample, a second after the zeroth at `second`.
     pub fn recorded(second: u64) -> Sample {
         let connection = |number: u32, name: &str, full: u64| SlotCopy {
+            state: 1,
             connection: number,
+            peer_connection: None,
             peer_pid: 4712,
             peer_uid: 1000,
             remote: None,
@@ -522,6 +500,7 @@ pub mod tests {
                 hosts: vec![(0, link)],
                 hosts_uncounted: 0,
                 connections: vec![connection(1, "events", 0), connection(2, "slow", 7), far],
+                view: None,
             }],
             processes: vec![PreloadedProcess {
                 pid: 71,
@@ -538,7 +517,9 @@ pub mod tests {
     /// Two seconds of it.
     pub fn recorded_tables() -> Tables {
         let (before, now) = (recorded(1), recorded(3));
-        Tables::new(&now, Some((&before, 2.0)))
+        let node = &now.nodes[0];
+        let delays = Delays::one(node, &node.connections[0], &[0, 0, 0, 15_000]);
+        Tables::new(&now, Some((&before, 2.0)), &delays)
     }
 
     fn cell<'a>(tables: &'a Tables, kind: Kind, row: usize, key: &str) -> &'a Cell {
@@ -548,7 +529,10 @@ pub mod tests {
 
     #[test]
     fn each_row_has_a_cell_for_each_column() {
-        for tables in [recorded_tables(), Tables::new(&recorded(1), None)] {
+        for tables in [
+            recorded_tables(),
+            Tables::new(&recorded(1), None, &Delays::default()),
+        ] {
             for kind in KINDS {
                 assert!(!tables.of(kind).is_empty(), "{kind:?}");
                 for row in tables.of(kind) {
@@ -582,10 +566,14 @@ pub mod tests {
             cell(&tables, Kind::Connections, 2, "peer").text,
             "10.0.0.7:7400"
         );
+        assert_eq!(
+            cell(&tables, Kind::Connections, 0, "delay_p99_us").value,
+            json!(16)
+        );
         let ring = cell(&tables, Kind::Sockets, 0, "ring_bytes_out_per_second");
         assert_eq!(ring.value, json!(1_000_000.0));
         // Before the second sample there are none.
-        let first = Tables::new(&recorded(1), None);
+        let first = Tables::new(&recorded(1), None, &Delays::default());
         assert_eq!(
             cell(&first, Kind::Nodes, 0, "events_per_second").value,
             Value::Null
@@ -593,7 +581,7 @@ pub mod tests {
         // One whose number was given to another is new.
         let (before, mut now) = (recorded(1), recorded(3));
         now.nodes[0].connections[0].name = "another".to_owned();
-        let tables = Tables::new(&now, Some((&before, 1.0)));
+        let tables = Tables::new(&now, Some((&before, 1.0)), &Delays::default());
         let messages = cell(&tables, Kind::Connections, 0, "messages_out_per_second");
         assert_eq!(messages.value, json!(3000.0));
     }

@@ -9,13 +9,17 @@ use serde_json::Value;
 use super::tables::{Column, KINDS, Kind, Row, Tables};
 
 /// The keys, for the help.
-pub const KEYS: [(&str, &str); 11] = [
+pub const KEYS: [(&str, &str); 12] = [
     ("Tab, 1 to 4", "the next table, or this one"),
     ("< >", "sort by the column to the left, to the right"),
     ("r", "the other way round"),
     ("/", "show only lines with a text; Esc shows all"),
     ("Up, Down, PgUp, PgDn", "scroll, also with j and k"),
     ("Home, End", "to the first line, to the last"),
+    (
+        "h",
+        "how long what a line sends waits: Up and Down choose the line",
+    ),
     ("p, Space", "pause, and go on"),
     ("+ -", "longer, shorter between two looks"),
     ("Ctrl-L", "draw the screen anew"),
@@ -54,6 +58,10 @@ pub struct View {
     first: usize,
     is_paused: bool,
     has_help: bool,
+    /// The delays of one line are shown large.
+    has_delays: bool,
+    /// Which line that is.
+    line: usize,
     interval: Duration,
 }
 
@@ -69,6 +77,8 @@ impl View {
             first: 0,
             is_paused: false,
             has_help: false,
+            has_delays: false,
+            line: 0,
             interval,
         }
     }
@@ -121,6 +131,11 @@ impl View {
         self.has_help
     }
 
+    /// The line whose delays are shown large, if they are.
+    pub fn line(&self) -> Option<usize> {
+        self.has_delays.then_some(self.line)
+    }
+
     /// The time between two looks.
     pub fn interval(&self) -> Duration {
         self.interval
@@ -144,13 +159,18 @@ impl View {
 
     /// The first of `count` rows that is shown where there is room for `room`.
     pub fn first(&mut self, count: usize, room: usize) -> usize {
+        if self.has_delays {
+            self.line = self.line.min(count.saturating_sub(1));
+            let least = (self.line + 1).saturating_sub(room);
+            self.first = self.first.clamp(least, self.line.max(least));
+        }
         self.first = self.first.min(count.saturating_sub(room));
         self.first
     }
 
     fn show(&mut self, kind: Kind) {
         self.kind = kind;
-        self.first = 0;
+        (self.first, self.line) = (0, 0);
     }
 
     fn move_sort(&mut self, by: isize) {
@@ -178,11 +198,16 @@ impl View {
             KeyCode::Char('>') | KeyCode::Right => self.move_sort(1),
             KeyCode::Char('r') => self.is_ascending = !self.is_ascending,
             KeyCode::Char('/') => self.is_typing = true,
+            KeyCode::Char('h') => {
+                self.has_delays = !self.has_delays;
+                self.line = self.first;
+            }
+            KeyCode::Esc if self.has_delays => self.has_delays = false,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
             KeyCode::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MOST),
             KeyCode::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_LEAST),
-            KeyCode::Char('?' | 'h') => self.has_help = true,
+            KeyCode::Char('?') => self.has_help = true,
             code => self.scroll(code),
         }
         Obeyed::Shown
@@ -205,15 +230,19 @@ impl View {
     }
 
     fn scroll(&mut self, code: KeyCode) {
-        self.first = match code {
-            KeyCode::Up | KeyCode::Char('k') => self.first.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.first.saturating_add(1),
-            KeyCode::PageUp => self.first.saturating_sub(PAGE),
-            KeyCode::PageDown => self.first.saturating_add(PAGE),
+        let at = match self.has_delays {
+            true => &mut self.line,
+            false => &mut self.first,
+        };
+        *at = match code {
+            KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => at.saturating_add(1),
+            KeyCode::PageUp => at.saturating_sub(PAGE),
+            KeyCode::PageDown => at.saturating_add(PAGE),
             KeyCode::Home => 0,
             // As far as there is something: see `first`.
-            KeyCode::End => usize::MAX,
-            _ => self.first,
+            KeyCode::End => usize::MAX - 1,
+            _ => *at,
         };
     }
 }
