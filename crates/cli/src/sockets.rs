@@ -69,6 +69,31 @@ pub struct Socket {
     pub ring_bytes: [u64; 2],
     /// Calls and bytes that were counted before it was accelerated.
     pub before: [u64; 2],
+    /// Where in the process the counters of what it sends are, if it is accelerated.
+    #[serde(skip)]
+    pub counters_out: Option<CountersOut>,
+}
+
+/// Addresses of two words of a hybrid stream, for what a socket sends (`fabric::hybrid`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountersOut {
+    /// HEAD: bytes ever put into the ring.
+    head: u64,
+    /// TAIL: bytes ever taken from it.
+    tail: u64,
+}
+
+impl CountersOut {
+    /// Bytes put into the ring so far.
+    pub fn put(&self, memory: &Memory) -> Option<u64> {
+        // What is in the bits above them is no position.
+        Some(number(&memory.read(self.head, 8)?, 0, 8)? & ((1 << 56) - 1))
+    }
+
+    /// Bytes taken from the ring so far.
+    pub fn taken(&self, memory: &Memory) -> Option<u64> {
+        number(&memory.read(self.tail, 8)?, 0, 8)
+    }
 }
 
 /// The processes with the library that this user may see, by number.
@@ -329,9 +354,24 @@ impl Layout {
         socket.paths = paths.map(|epoch| ["kernel", "ring"][(epoch % 2) as usize]);
         socket.ring_bytes = [out?, into?];
         socket.before = [calls?, before?];
+        socket.counters_out = match state {
+            UPGRADED => self.counters_out(record, side?),
+            _ => None,
+        };
         let other = self.other_inode.and_then(|at| number(&bytes, at, 4));
         socket.other_inode = other.filter(|inode| *inode != 0);
         Some(socket)
+    }
+
+    /// Where TAIL and HEAD of the direction out are: words 16 and 128, or 48 and 144 of the hybrid stream.
+    fn counters_out(&self, record: u32, side: u64) -> Option<CountersOut> {
+        let place = u64::from(record).checked_mul(self.stream_bytes)?;
+        let word = |at: u64| self.places.checked_add(place)?.checked_add(at * 8);
+        let side = side % 2;
+        Some(CountersOut {
+            head: word(128 + 16 * side)?,
+            tail: word(16 + 32 * side)?,
+        })
     }
 
     /// The epochs of the two directions, out and in: word 1 and 33 of the hybrid stream.
@@ -375,6 +415,7 @@ fn unknown(fd: i32, names: &Names) -> Socket {
         paths: ["kernel"; 2],
         ring_bytes: [0; 2],
         before: [0; 2],
+        counters_out: None,
     }
 }
 

@@ -9,18 +9,21 @@ mod pair;
 mod program;
 #[path = "../../daq/src/monitor/prometheus/rules.rs"]
 mod rules;
+#[path = "common/server.rs"]
+mod server;
 #[path = "common/wait.rs"]
 mod wait;
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::process::{Child, Output, Stdio};
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use common::barewire;
 use pair::pair;
 use program::Program;
+use server::Server;
 
 /// Which rules are checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -132,56 +135,6 @@ fn sockets_of_unmodified_programs_are_told() {
     assert!(bytes.sum::<f64>() > 100_000.0, "{metrics}");
 }
 
-/// A server that ends with the test.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start() -> Server {
-        let mut command = barewire(&["metrics", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut said = String::new();
-        let errors = child.stderr.take().expect("piped");
-        BufReader::new(errors).read_line(&mut said).expect("a line");
-        let (_, rest) = said.split_once("http://").expect("its address");
-        let (address, _) = rest.split_once("/metrics").expect("its address");
-        Server {
-            child,
-            address: address.to_owned(),
-        }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        stream
-    }
-
-    /// All that comes back for these bytes.
-    fn answer(&self, request: &[u8]) -> String {
-        let mut stream = self.connect();
-        // It may have answered and gone before it has read all.
-        let _ = stream.write_all(request);
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        text(&answer)
-    }
-
-    fn get(&self) -> String {
-        let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
-        self.answer(request.as_bytes())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn metrics_are_served() {
     let server = Server::start();
@@ -265,12 +218,13 @@ fn an_address_that_others_reach_is_refused_unless_meant() {
 
 /// The names of samples that there can be.
 fn sample_names() -> BTreeSet<String> {
-    let metrics = text(&once(&[]).stdout);
+    let metrics = Server::start_with(&["--delays"]).get();
     let kinds = metrics
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
     let name = |line: &str| match line.split_once(' ') {
         Some((name, "counter")) => format!("{name}_total"),
+        Some((name, "histogram")) => format!("{name}_bucket"),
         Some((name, _)) => name.to_owned(),
         None => panic!("{line}"),
     };
@@ -300,7 +254,8 @@ fn the_dashboard_asks_for_what_there_is() {
                     "{name} in {query}; there are {known:#?}"
                 );
                 // A counter is a rate, a gauge is none.
-                assert_eq!(query.contains("rate("), name.ends_with("_total"), "{query}");
+                let counts = name.ends_with("_total") || name.ends_with("_bucket");
+                assert_eq!(query.contains("rate("), counts, "{query}");
                 asked.insert(name.to_owned());
             }
             let count = |one: char| query.matches(one).count();

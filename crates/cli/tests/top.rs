@@ -1,7 +1,11 @@
 //! `barewire top` before a terminal, which is given back whatever happens, and as text and JSON on what is none.
 
+#[path = "common/mod.rs"]
+mod common;
 #[path = "common/pair.rs"]
 mod pair;
+#[path = "common/program.rs"]
+mod program;
 #[path = "common/seat.rs"]
 mod seat;
 #[path = "common/wait.rs"]
@@ -15,6 +19,7 @@ use std::time::Duration;
 
 use barewire::Node;
 use pair::pair;
+use program::Program;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::LocalModes;
 use seat::{ENTER, LEAVE, PATIENCE, Seat};
@@ -242,6 +247,35 @@ fn the_delay_of_a_late_receiver_is_shown_and_silence_shows_nothing() {
         .iter()
         .map(|bucket| bucket["count"].as_u64().expect("a count"));
     assert!(counts.sum::<u64>() > 30, "{sender}");
+}
+
+/// Python: each message is read 20 ms after it was sent.
+const LATE: &str = "
+import select
+while True:
+    one.sendall(b'x' * 100)
+    if select.select([sys.stdin], [], [], 0.02)[0]:
+        break
+    other.recv(100)
+";
+
+#[test]
+fn the_delay_of_a_late_unmodified_program_is_shown() {
+    let program = Program::start_then(LATE);
+    let own = u64::from(program.pid());
+    let said = printed(&["--json", "--table", "sockets", "--count", "3"]);
+    let said = text(&said.stdout);
+    let last: Value = serde_json::from_str(said.lines().last().expect("a line")).expect("JSON");
+    let rows = last["sockets"].as_array().expect("a list").iter();
+    let rows: Vec<&Value> = rows.filter(|row| row["pid"] == own).collect();
+    let sends = |row: &&&Value| row["ring_bytes_out_per_second"].as_f64() > Some(0.0);
+    let sender = rows.iter().find(sends).expect("one that sends");
+    let half = sender["delay_p50_us"].as_u64().expect("there were some");
+    assert!((8_192..=65_536).contains(&half), "{sender}");
+    let silent = rows.iter().filter(|row| row["state"] == "accelerated");
+    let silent: Vec<_> = silent.filter(|row| !sends(row)).collect();
+    assert_eq!(silent.len(), 1, "{rows:?}");
+    assert_eq!(silent[0]["delay_p50_us"], Value::Null, "{rows:?}");
 }
 
 #[test]

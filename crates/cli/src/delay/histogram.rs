@@ -80,7 +80,6 @@ pub struct Recorded {
     /// The last ten seconds.
     pub recent: Histogram,
     /// Since it has been probed.
-    #[allow(dead_code, reason = "the metrics are to have it")]
     pub total: Histogram,
 }
 

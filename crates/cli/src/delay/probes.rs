@@ -82,6 +82,11 @@ impl<E: Ends> Direction<E> {
         }
     }
 
+    /// The same, whose counters are now found here: a program that has replaced itself has another memory.
+    pub fn at(self, ends: E) -> Direction<E> {
+        Direction { ends, ..self }
+    }
+
     /// Begins a probe.
     pub fn probe(&mut self, clock: impl Fn() -> u64) {
         let Some(goal) = self.ends.sent() else {

@@ -90,8 +90,11 @@ where
         let wanted = wanted.take(WATCHED_MAX);
         state.watched = wanted
             .map(|(key, ends)| {
-                let kept = known.remove(&key);
-                (key, kept.unwrap_or_else(|| Direction::new(ends)))
+                let direction = match known.remove(&key) {
+                    Some(kept) => kept.at(ends),
+                    None => Direction::new(ends),
+                };
+                (key, direction)
             })
             .collect();
         drop(state);

@@ -3,6 +3,7 @@
 use barewire_shm::counters::{Counter, QUEUE_COUNTERS, SlotCopy};
 
 use super::text::{Family, Kind, Labels};
+use crate::delay::{Delays, Histogram, upto_us};
 use crate::sample::{NodeSample, Sample};
 use crate::sockets::{PreloadedProcess, Socket};
 
@@ -41,13 +42,19 @@ fn help(name: &str) -> &'static str {
     }
 }
 
-/// What there is to tell, with at most `limit` connections of a node and sockets of a process.
-pub fn of(sample: &Sample, limit: usize) -> Vec<Family> {
+/// What there is to tell, with at most `limit` connections of a node and sockets of a process; delays if they are asked for.
+pub fn of(sample: &Sample, limit: usize, delays: Option<&Delays>) -> Vec<Family> {
     let mut families = of_nodes(&sample.nodes);
     families.extend(of_hosts(&sample.nodes));
     families.extend(of_connections(&sample.nodes, limit));
     families.extend(of_processes(&sample.processes));
     families.extend(of_sockets(&sample.processes, limit));
+    families.extend(
+        delays
+            .map(|delays| of_delays(sample, limit, delays))
+            .into_iter()
+            .flatten(),
+    );
     let mut took = Family::new(
         "collection_seconds",
         Kind::Gauge,
@@ -249,6 +256,22 @@ fn of_processes(processes: &[PreloadedProcess]) -> Vec<Family> {
     vec![seen, states, reasons]
 }
 
+fn is_accelerated(socket: &&Socket) -> bool {
+    socket.state == "accelerated"
+}
+
+fn socket_labels(process: &PreloadedProcess, socket: &Socket) -> Labels {
+    let fd = socket.fds.first().map_or_else(String::new, i32::to_string);
+    with(
+        process_labels(process),
+        [
+            ("fd", fd),
+            ("local", socket.local.clone().unwrap_or_default()),
+            ("remote", socket.remote.clone().unwrap_or_default()),
+        ],
+    )
+}
+
 fn of_sockets(processes: &[PreloadedProcess], limit: usize) -> Vec<Family> {
     let mut bytes = Family::new(
         "socket_ring_bytes",
@@ -266,21 +289,14 @@ fn of_sockets(processes: &[PreloadedProcess], limit: usize) -> Vec<Family> {
         "Accelerated sockets of a process that are not told, because of --limit.",
     );
     for process in processes {
-        let accelerated = |socket: &&Socket| socket.state == "accelerated";
-        let sockets: Vec<&Socket> = process.sockets.iter().filter(accelerated).collect();
+        let sockets: Vec<&Socket> = process.sockets.iter().filter(is_accelerated).collect();
         let told = sockets.len().min(limit);
         left_out.add(process_labels(process), sockets.len() - told);
         for socket in &sockets[..told] {
             for (nth, direction) in ["out", "in"].into_iter().enumerate() {
-                let fd = socket.fds.first().map_or_else(String::new, i32::to_string);
                 let labels = with(
-                    process_labels(process),
-                    [
-                        ("fd", fd),
-                        ("local", socket.local.clone().unwrap_or_default()),
-                        ("remote", socket.remote.clone().unwrap_or_default()),
-                        ("direction", direction.to_owned()),
-                    ],
+                    socket_labels(process, socket),
+                    [("direction", direction.to_owned())],
                 );
                 bytes.add(labels.clone(), socket.ring_bytes[nth]);
                 in_ring.add(labels, u8::from(socket.paths[nth] == "ring"));
@@ -288,6 +304,41 @@ fn of_sockets(processes: &[PreloadedProcess], limit: usize) -> Vec<Family> {
         }
     }
     vec![bytes, in_ring, left_out]
+}
+
+fn of_delays(sample: &Sample, limit: usize, delays: &Delays) -> [Family; 2] {
+    let mut connections = Family::new(
+        "connection_delay_seconds",
+        Kind::Histogram,
+        "How long what this end of a connection has sent waits until the other one takes it, by probes.",
+    );
+    let mut sockets = Family::new(
+        "socket_delay_seconds",
+        Kind::Histogram,
+        "How long what an accelerated socket has sent waits in shared memory until it is read, by probes.",
+    );
+    let add = |family: &mut Family, labels: Labels, found: &Histogram| {
+        let bound = |at| upto_us(at).map(|us| us as f64 / 1e6);
+        let counts = found.counts().iter().enumerate();
+        let buckets = counts.map(|(at, count)| (bound(at), *count));
+        family.add_histogram(&labels, buckets, found.sum_ns as f64 / 1e9);
+    };
+    for node in &sample.nodes {
+        for connection in node.connections.iter().take(limit) {
+            if let Some(found) = delays.of(node, connection) {
+                let labels = connection_labels(node, connection);
+                add(&mut connections, labels, &found.total);
+            }
+        }
+    }
+    for process in &sample.processes {
+        for socket in process.sockets.iter().filter(is_accelerated).take(limit) {
+            if let Some(found) = delays.of_socket(process, socket) {
+                add(&mut sockets, socket_labels(process, socket), &found.total);
+            }
+        }
+    }
+    [connections, sockets]
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ pub enum Kind {
     Counter,
     /// It goes up and down.
     Gauge,
+    /// Counts in buckets, that only grow.
+    Histogram,
 }
 
 /// Labels of a sample, with their values.
@@ -24,8 +26,8 @@ pub struct Family {
     pub kind: Kind,
     /// One sentence.
     pub help: String,
-    /// Labels, and the number as text.
-    pub samples: Vec<(Labels, String)>,
+    /// The end of the name, labels, and the number as text.
+    samples: Vec<(&'static str, Labels, String)>,
 }
 
 impl Family {
@@ -41,7 +43,36 @@ impl Family {
 
     /// Adds a sample.
     pub fn add(&mut self, labels: Labels, value: impl Display) {
-        self.samples.push((labels, value.to_string()));
+        let ending = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Gauge | Kind::Histogram => "",
+        };
+        self.samples.push((ending, labels, value.to_string()));
+    }
+
+    /// Adds a histogram: the upper bounds of its buckets (`None`: it has the rest), with how many each has, and the sum.
+    pub fn add_histogram(
+        &mut self,
+        labels: &Labels,
+        buckets: impl Iterator<Item = (Option<f64>, u64)>,
+        sum: f64,
+    ) {
+        let mut up_to_here = 0;
+        for (bound, count) in buckets {
+            up_to_here += count;
+            let bound = match bound {
+                None => "+Inf".to_owned(),
+                Some(0.0) => "0.0".to_owned(),
+                Some(bound) => bound.to_string(),
+            };
+            let mut labels = labels.clone();
+            labels.push(("le", bound));
+            let count = up_to_here.to_string();
+            self.samples.push(("_bucket", labels, count));
+        }
+        let (sum, count) = (sum.to_string(), up_to_here.to_string());
+        self.samples.push(("_sum", labels.clone(), sum));
+        self.samples.push(("_count", labels.clone(), count));
     }
 
     fn unit(&self) -> Option<&'static str> {
@@ -52,16 +83,17 @@ impl Family {
 
     fn write(&self, text: &mut String) {
         let (name, help) = (&self.name, &self.help);
-        let (kind, ending) = match self.kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
+        let kind = match self.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
         };
         let _ = writeln!(text, "# TYPE barewire_{name} {kind}");
         if let Some(unit) = self.unit() {
             let _ = writeln!(text, "# UNIT barewire_{name} {unit}");
         }
         let _ = writeln!(text, "# HELP barewire_{name} {help}");
-        for (labels, value) in &self.samples {
+        for (ending, labels, value) in &self.samples {
             let _ = write!(text, "barewire_{name}{ending}");
             for (nth, (label, value)) in labels.iter().enumerate() {
                 let before = if nth == 0 { "{" } else { "," };
@@ -111,6 +143,14 @@ mod tests {
         );
         let mut up = Family::new("up", Kind::Gauge, "Whether it is up.");
         up.add(Labels::new(), 0.5);
+        let mut delay = Family::new("delay_seconds", Kind::Histogram, "How long it takes.");
+        let buckets = [
+            (Some(0.0), 3),
+            (Some(0.000_001), 0),
+            (Some(1.048_576), 2),
+            (None, 1),
+        ];
+        delay.add_histogram(&vec![("to", "x".to_owned())], buckets.into_iter(), 2.5);
         let expected = "\
 # TYPE barewire_sent_bytes counter
 # UNIT barewire_sent_bytes bytes
@@ -119,8 +159,17 @@ barewire_sent_bytes_total{name=\"a\\\"b\\\\c\\nd\u{fffd}\",to=\"x\"} 7
 # TYPE barewire_up gauge
 # HELP barewire_up Whether it is up.
 barewire_up 0.5
+# TYPE barewire_delay_seconds histogram
+# UNIT barewire_delay_seconds seconds
+# HELP barewire_delay_seconds How long it takes.
+barewire_delay_seconds_bucket{to=\"x\",le=\"0.0\"} 3
+barewire_delay_seconds_bucket{to=\"x\",le=\"0.000001\"} 3
+barewire_delay_seconds_bucket{to=\"x\",le=\"1.048576\"} 5
+barewire_delay_seconds_bucket{to=\"x\",le=\"+Inf\"} 6
+barewire_delay_seconds_sum{to=\"x\"} 2.5
+barewire_delay_seconds_count{to=\"x\"} 6
 # EOF
 ";
-        assert_eq!(exposition(&[sent, up]), expected);
+        assert_eq!(exposition(&[sent, up, delay]), expected);
     }
 }

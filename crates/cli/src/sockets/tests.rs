@@ -21,7 +21,7 @@ impl Fake {
             records: vec![4, 55 << 32, 0, 0, 7, 8, 9, 10],
             descriptors: vec![0, 0, 0, 1],
             highest: Box::new(3),
-            carriers: vec![0; 64],
+            carriers: vec![0; 256],
             texts,
         };
         fake.carriers[1] = 1;
@@ -99,6 +99,24 @@ fn what_is_there_is_read() {
     assert_eq!(socket.paths, ["ring", "kernel"]);
     assert_eq!(socket.other_inode, Some(55));
     assert_eq!(socket.local.as_deref(), Some(PAIR));
+}
+
+#[test]
+fn counters_of_what_is_sent_are_found() {
+    for side in [0, 1] {
+        let mut fake = Fake::new();
+        // The side is in the upper half of the third word.
+        fake.records[fake.words[13] as usize / 8] |= side << (fake.words[13] % 8 * 8);
+        fake.carriers[128 + 16 * side as usize] = 77 | 5 << 56;
+        fake.carriers[16 + 32 * side as usize] = 70;
+        let sockets = fake.sockets();
+        let counters = sockets[0].counters_out.expect("it is upgraded");
+        let memory = Memory::open(own()).unwrap();
+        assert_eq!(
+            (counters.put(&memory), counters.taken(&memory)),
+            (Some(77), Some(70))
+        );
+    }
 }
 
 #[test]

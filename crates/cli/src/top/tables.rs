@@ -116,6 +116,9 @@ const SOCKETS: &[Column] = &[
     text("path in", "path_in"),
     figure("ring out/s", "ring_bytes_out_per_second"),
     figure("ring in/s", "ring_bytes_in_per_second"),
+    figure("delay p50", "delay_p50_us"),
+    figure("delay p99", "delay_p99_us"),
+    text("delays", "delay_buckets"),
     text("note", "note"),
 ];
 
@@ -256,7 +259,7 @@ impl Tables {
         });
         let sockets = now.processes.iter().flat_map(|process| {
             let all = process.sockets.iter();
-            all.map(|socket| socket_row(&before, process, socket))
+            all.map(|socket| socket_row(&before, process, socket, found))
         });
         Tables {
             rows: [
@@ -398,12 +401,19 @@ fn host_rows(node: &NodeSample) -> impl Iterator<Item = Row> {
     })
 }
 
-fn socket_row(before: &Before<'_>, process_of: &PreloadedProcess, socket: &Socket) -> Row {
+fn socket_row(
+    before: &Before<'_>,
+    process_of: &PreloadedProcess,
+    socket: &Socket,
+    found: &Delays,
+) -> Row {
     let then = before.sockets.get(&key(process_of, socket));
     let bytes = [0, 1].map(|at| {
         let then = then.map(|bytes| bytes[at]);
         rate(before.rate(socket.ring_bytes[at], then))
     });
+    let delays = found.of_socket(process_of, socket);
+    let delays = delays.map(|it| it.recent.clone());
     let is_accelerated = socket.state == "accelerated";
     let is_held_up = is_accelerated && socket.paths[0] == "kernel";
     let note = match (socket.why.as_str(), is_held_up) {
@@ -423,11 +433,12 @@ fn socket_row(before: &Before<'_>, process_of: &PreloadedProcess, socket: &Socke
     cells.push(shown(&socket.state));
     cells.extend(socket.paths.map(shown));
     cells.extend(bytes);
+    cells.extend(delays::cells(delays.as_ref()));
     cells.push(shown(note));
     Row {
         cells,
         is_marked: is_held_up,
-        delays: None,
+        delays,
     }
 }
 
@@ -485,6 +496,7 @@ pub mod tests {
             paths: [path; 2],
             ring_bytes: [1_000_000 * second, 2_000 * second],
             before: [0; 2],
+            counters_out: None,
         };
         Sample {
             took: Duration::ZERO,

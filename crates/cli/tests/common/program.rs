@@ -1,5 +1,7 @@
 //! A program under `run`, for the tests of what is seen of sockets from outside.
 
+#![allow(dead_code, reason = "each test file uses its part of this")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -28,7 +30,12 @@ pub struct Program(Child);
 impl Program {
     /// Comes back when it has exchanged what it does.
     pub fn start() -> Program {
-        let code = format!("{EXCHANGE}print('ready', flush=True)\nsys.stdin.read()\n");
+        Program::start_then("sys.stdin.read()\n")
+    }
+
+    /// The same; then it does this, until its standard input ends.
+    pub fn start_then(then: &str) -> Program {
+        let code = format!("{EXCHANGE}print('ready', flush=True)\n{then}");
         let mut command = barewire(&["run", "--profile", "latency", "python3", "-c", &code]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("barewire starts");
