@@ -30,7 +30,7 @@ use barewire_shm::counters::{Counter, SlotCopy, SlotView};
 use crate::sample::{NodeSample, Sample};
 use crate::sockets::memory::Memory;
 use crate::sockets::{CountersOut, PreloadedProcess, Socket};
-pub use histogram::{BUCKETS, Histogram, Recorded, upto_us};
+pub use histogram::{Histogram, Recorded, upto_us};
 use probes::Ends;
 use sampler::Sampler;
 

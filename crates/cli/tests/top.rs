@@ -63,6 +63,9 @@ fn the_view_shows_connections_obeys_keys_and_gives_the_terminal_back() {
     seat.press("?\u{c}");
     seat.wait_for("scroll,");
     seat.press("x");
+    seat.press("2h\u{c}");
+    seat.wait_for("sends");
+    seat.press("h");
     seat.press("4");
     seat.press("q");
     seat.wait_for(LEAVE);

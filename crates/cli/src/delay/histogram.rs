@@ -58,11 +58,19 @@ impl Histogram {
     }
 
     /// How many there are.
+    #[cfg_attr(
+        not(feature = "full"),
+        allow(dead_code, reason = "only `top` shows it")
+    )]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// The bucket in which a percentile lies; `None` if there is nothing.
+    #[cfg_attr(
+        not(feature = "full"),
+        allow(dead_code, reason = "only `top` shows it")
+    )]
     pub fn percentile(&self, percent: u64) -> Option<usize> {
         let count = self.count();
         let rank = (count * percent).div_ceil(100).max(1);
@@ -78,6 +86,10 @@ impl Histogram {
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     /// The last ten seconds.
+    #[cfg_attr(
+        not(feature = "full"),
+        allow(dead_code, reason = "only `top` shows it")
+    )]
     pub recent: Histogram,
     /// Since it has been probed.
     pub total: Histogram,

@@ -17,6 +17,9 @@ const PENDING_MAX: usize = 128;
 /// How far two looks may be apart beyond a factor of four, where looks are made without sleeping in between, and where
 /// the system has to wake the prober for them.
 const TORN_NS: [u64; 2] = [2_000, 100_000];
+/// A look after a sleep may be later by this part of the time that the probe has taken: looks that fall together cost the
+/// prober one sleep.
+const LATER: u64 = 8;
 /// From here on the prober sleeps between looks.
 pub const SPINNING_NS: u64 = 32_000;
 
@@ -36,6 +39,16 @@ impl Probe {
         let us = (self.looked_ns.saturating_sub(self.begun_ns)) / 1000;
         let after_ns = ((us + 1).next_power_of_two() * 1000).min(LONGEST_NS);
         self.begun_ns.saturating_add(after_ns)
+    }
+
+    /// How much later that may be.
+    fn latest_ns(&self) -> u64 {
+        let due_ns = self.due_ns();
+        let after_ns = due_ns.saturating_sub(self.begun_ns);
+        match after_ns > SPINNING_NS {
+            true => due_ns.saturating_add(after_ns / LATER),
+            false => due_ns,
+        }
     }
 
     /// The delay, if it has ended between the last look and this one. `None` if those are too far apart for that: the
@@ -64,6 +77,7 @@ pub struct Direction<E> {
     /// The oldest first. Their goals go up.
     pending: VecDeque<Probe>,
     due_ns: u64,
+    latest_ns: u64,
     recent: Recent,
     total: Histogram,
 }
@@ -77,6 +91,7 @@ impl<E: Ends> Direction<E> {
             taken: None,
             pending: VecDeque::new(),
             due_ns: u64::MAX,
+            latest_ns: u64::MAX,
             recent: Recent::default(),
             total: Histogram::default(),
         }
@@ -115,9 +130,14 @@ impl<E: Ends> Direction<E> {
         self.plan();
     }
 
-    /// When it is to be looked at; `u64::MAX`: only for the next probe.
+    /// From when on it is to be looked at; `u64::MAX`: only for the next probe.
     pub fn due_ns(&self) -> u64 {
         self.due_ns
+    }
+
+    /// By when it is to be looked at.
+    pub fn latest_ns(&self) -> u64 {
+        self.latest_ns
     }
 
     /// Looks how far the receiver has come.
@@ -162,12 +182,15 @@ impl<E: Ends> Direction<E> {
 
     fn forget(&mut self) {
         self.pending.clear();
-        (self.sent, self.taken, self.due_ns) = (None, None, u64::MAX);
+        (self.sent, self.taken) = (None, None);
+        self.plan();
     }
 
     fn plan(&mut self) {
         let due = self.pending.iter().map(Probe::due_ns).min();
         self.due_ns = due.unwrap_or(u64::MAX);
+        let latest = self.pending.iter().map(Probe::latest_ns).min();
+        self.latest_ns = latest.unwrap_or(u64::MAX);
     }
 
     fn record(&mut self, delay_ns: u64, now_ns: u64) {
@@ -175,9 +198,14 @@ impl<E: Ends> Direction<E> {
         self.total.add(delay_ns);
     }
 
-    /// The delays of the last seconds, and all.
+    /// The delays of the last seconds, and all. Among those of the last seconds, a probe that is under way counts with the
+    /// time that it has taken so far: what is stuck shows at once.
     pub fn recorded(&mut self, now_ns: u64) -> (Histogram, Histogram) {
-        (self.recent.sum(now_ns), self.total.clone())
+        let mut recent = self.recent.sum(now_ns);
+        for probe in &self.pending {
+            recent.add(now_ns.saturating_sub(probe.begun_ns).max(1));
+        }
+        (recent, self.total.clone())
     }
 }
 

@@ -192,14 +192,14 @@ impl<K, E: Ends> State<K, E> {
         }
     }
 
-    /// Looks at all that are due, and says when the next one is.
+    /// Looks at all that are due, and says by when the next look has to be.
     fn look_at_due(&mut self, now: u64) -> u64 {
         let mut soonest = u64::MAX;
         for (_, direction) in &mut self.watched {
             if direction.due_ns() <= now {
                 direction.look(monotonic_ns);
             }
-            soonest = soonest.min(direction.due_ns());
+            soonest = soonest.min(direction.latest_ns());
         }
         soonest
     }

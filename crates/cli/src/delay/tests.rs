@@ -7,6 +7,7 @@ use barewire_shm::counters::{
     CounterPage, CounterView, Identity, SlotCounters, SlotInfo, page_bytes,
 };
 
+use super::histogram::BUCKETS;
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -15,6 +16,7 @@ const SLOTS: u32 = 4;
 /// A node, as it is seen, and its page.
 struct FakeNode {
     pid: u32,
+    region: Region,
     page: CounterPage,
     view: CounterView,
     /// Of the last connection.
@@ -34,6 +36,7 @@ impl FakeNode {
         let view = CounterView::open(&region).expect("it was made");
         FakeNode {
             pid,
+            region,
             page,
             view,
             serial: std::cell::Cell::new(0),
@@ -190,18 +193,41 @@ fn the_prober_finds_what_waits_what_does_not_and_what_never_goes_on() {
 fn pages_of_which_every_word_changes_do_no_harm() {
     let mut chance = barewire_units::Rng::from_seed(11);
     let nodes = [FakeNode::new(10, 1), FakeNode::new(20, 2)];
+    let both = [&nodes[0], &nodes[1]];
     let mut prober = Prober::start().expect("a thread");
-    let counters = [
-        nodes[0].connect(0, &nodes[1], 0, "a"),
-        nodes[1].connect(0, &nodes[0], 0, "a"),
-    ];
-    let until = Instant::now() + Duration::from_millis(300);
-    while Instant::now() < until {
-        for end in &counters {
-            end.store(Counter::BytesOut, chance.next_u64());
-            end.store(Counter::BytesIn, chance.next_u64());
+    let first = page_bytes(0) / 8;
+    let words = page_bytes(SLOTS) / 8 - first;
+    let mut paired = 0;
+    for _ in 0..300 {
+        for (own, peer) in [(0, 1), (1, 0)] {
+            nodes[own].connect(0, &nodes[peer], 0, "a");
         }
-        let delays = prober.follow(&sample(&[&nodes[0], &nodes[1]]));
-        assert_eq!(delays.0.len() % 2, 0);
+        paired += prober.follow(&sample(&both)).0.len();
+        for node in both {
+            for _ in 0..200 {
+                let value = [chance.next_u64(), chance.below(30), u64::MAX][chance.index(3)];
+                let word = first + chance.index(words);
+                node.region.whole().atomic_store(word * 8, value);
+            }
+        }
+        let delays = prober.follow(&sample(&both));
+        assert!(delays.0.len() <= 2 * SLOTS as usize);
     }
+    assert!(paired > 0);
+    // The prober goes on all the same.
+    for number in 0..SLOTS as usize {
+        for node in both {
+            let word = page_bytes(number as u32);
+            node.region.whole().atomic_store(word, 0);
+        }
+    }
+    let sender = nodes[0].connect(0, &nodes[1], 0, "a");
+    let receiver = nodes[1].connect(0, &nodes[0], 0, "a");
+    let sent = std::cell::Cell::new(0);
+    follow_until(&mut prober, &both, |recorded| {
+        sent.set(sent.get() + 1);
+        receiver.store(Counter::BytesIn, sent.get());
+        sender.store(Counter::BytesOut, sent.get());
+        recorded.total.counts()[0] > 0
+    });
 }

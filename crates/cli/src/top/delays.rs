@@ -4,7 +4,7 @@ use barewire_report::number::time;
 use serde_json::{Value, json};
 
 use super::cell::{Cell, optional};
-use crate::delay::{BUCKETS, Histogram, upto_us};
+use crate::delay::{Histogram, upto_us};
 
 /// Bars, the smallest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -68,10 +68,10 @@ pub fn large(delays: &Histogram, columns: usize) -> Vec<String> {
     let line = |at: usize| {
         let count = delays.counts()[at];
         let bar = "█".repeat((count * room).div_ceil(most) as usize);
-        let name = match at {
-            0 => "nothing waited".to_owned(),
-            _ if at == BUCKETS - 1 => "longer".to_owned(),
-            _ => format!("up to {}", label(at)),
+        let name = match upto_us(at) {
+            Some(0) => "nothing waited".to_owned(),
+            Some(_) => format!("up to {}", label(at)),
+            None => label(at),
         };
         format!("{name:>14} {count:>5} {bar}")
     };
@@ -120,10 +120,10 @@ mod tests {
     #[test]
     fn one_is_shown_large() {
         let lines = large(&some(), 30);
-        assert_eq!(lines.len(), BUCKETS);
+        assert_eq!(lines.len(), 23);
         assert_eq!(lines[0], "nothing waited    16 ████████");
         assert_eq!(lines[2], " up to 2.00 us     8 ████");
-        assert_eq!(lines[BUCKETS - 1], "        longer     1 █");
+        assert_eq!(lines[22], "        longer     1 █");
         assert_eq!(large(&Histogram::default(), 0).len(), 1);
         let mut one = Histogram::default();
         one.add(1000);
