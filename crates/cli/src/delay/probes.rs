@@ -16,12 +16,13 @@ pub trait Ends {
 const PENDING_MAX: usize = 128;
 /// How far two looks may be apart beyond a factor of four, where looks are made without sleeping in between, and where
 /// the system has to wake the prober for them.
-const TORN_NS: [u64; 2] = [2_000, 100_000];
+const TORN_NS: [u64; 2] = [2_000, 50_000];
 /// A look after a sleep may be later by this part of the time that the probe has taken: looks that fall together cost the
 /// prober one sleep.
 const LATER: u64 = 8;
-/// From here on the prober sleeps between looks.
-pub const SPINNING_NS: u64 = 32_000;
+/// From here on the prober sleeps between looks. If it did so later, it would keep a receiver that is to run on the same
+/// processor from receiving, and find that delay.
+pub const SPINNING_NS: u64 = 8_000;
 
 /// A probe that is under way.
 #[derive(Clone, Copy, Debug)]

@@ -29,7 +29,7 @@ const PROBE_NS: u64 = 10_000_000;
 /// At least between two groups.
 const GROUP_NS_MIN: u64 = 2_500_000;
 /// The shortest sleep.
-const SLEEP_NS_MIN: u64 = 50_000;
+const SLEEP_NS_MIN: u64 = 5_000;
 /// The longest sleep, where there is nothing to probe.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 /// What the thread aims at, as a part of a processor.
