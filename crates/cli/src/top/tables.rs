@@ -282,7 +282,9 @@ impl Tables {
         let columns = kind.columns().iter();
         let at = columns.take_while(|column| column.key != key).count();
         let values = self.of(kind).iter().filter_map(|row| row.cells.get(at));
-        values.filter_map(|cell| cell.value.as_f64()).sum()
+        let numbers = values.filter_map(|cell| cell.value.as_f64());
+        // Not `sum`, which gives -0.0 for none.
+        numbers.fold(0.0, |sum, number| sum + number)
     }
 }
 
