@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fresh packages soak bench bench-wire bench-lab rivals install-c install-fi kek docs lint fuzz miri clean
+.PHONY: help setup demo test fresh packages soak bench bench-wire bench-lab rivals install-c install-fi install-corba kek docs lint fuzz miri clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -53,6 +53,9 @@ install-c: setup-build ## the libraries and headers for C and C++ (PREFIX=/usr/l
 
 install-fi: setup-build ## the provider for libfabric, and so for MPI (PREFIX=/usr/local, DESTDIR)
 	@PREFIX="$(or $(PREFIX),/usr/local)" DESTDIR="$(DESTDIR)" scripts/install-fi.sh
+
+install-corba: setup-build ## the transport for omniORB, and so for CORBA (PREFIX=/usr/local, DESTDIR)
+	@PREFIX="$(or $(PREFIX),/usr/local)" DESTDIR="$(DESTDIR)" scripts/install-corba.sh
 
 kek: setup-build ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
 	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
