@@ -15,14 +15,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// The longest that a thread polls before it waits. A call and its answer take a tenth of that; two wake-ups about as long.
+// The longest that a thread polls before it waits: about as long as two wake-ups take.
 constexpr int64_t POLLS_NS_MAX = 100'000;
 // What that grows by at least, so that it comes back from nothing.
 constexpr int64_t POLLS_NS_STEP = 1'000;
 // The shortest time-out that has a stream ask its peer to wake it, and look once more.
 constexpr int64_t ARM_NS = 1;
-// Bytes of the receive ring of a link: small enough for a cache, and enough for most calls.
-constexpr size_t RING_BYTES = 64 << 10;
+// Bytes of the receive ring of a link: long messages go through it in pieces, and it stays in a cache.
+constexpr size_t RING_BYTES = 256 << 10;
 // How often links are looked at that the ORB wants watched, but not at once. omniORB's own transports take as long.
 constexpr milliseconds SCAN_PERIOD{50};
 // Scans that find nothing until there are none: a second.
@@ -34,7 +34,7 @@ constexpr size_t AHEAD_BYTES = 8 << 10;
 // Events that the leader takes at a time.
 constexpr size_t EVENTS_MAX = 32;
 
-// The same on this machine: with one processor, polling would keep the peer from answering.
+// The longest on this machine: with one processor, polling would keep the peer from answering.
 int64_t polls_ns_max() {
     static const int64_t most = sysconf(_SC_NPROCESSORS_ONLN) < 2 ? 0 : POLLS_NS_MAX;
     return most;
@@ -94,9 +94,11 @@ int64_t Link::read(void *into, size_t bytes, int64_t timeout_ns) {
     return read == BW_E_TIMEOUT || read == BW_E_WOULD_BLOCK ? 0 : -1;
 }
 
-int64_t Link::poll_time_ns(Deadline deadline) const {
+// Polls for something to read, as long as that has paid lately. Returns as `read`; if that is 0, the peer wakes us from
+// now on.
+int64_t Link::poll(void *into, size_t bytes, Deadline deadline) {
     int64_t longest = std::max(patience_.polls_ns(), ARM_NS);
-    return deadline ? std::clamp(left_ns(deadline), ARM_NS, longest) : longest;
+    return read(into, bytes, deadline ? std::clamp(left_ns(deadline), ARM_NS, longest) : longest);
 }
 
 int Link::receive(void *into, size_t bytes, Deadline deadline) {
@@ -111,7 +113,7 @@ int Link::receive(void *into, size_t bytes, Deadline deadline) {
     if (is_shut_) {
         return -1;
     }
-    int64_t received = read(into, bytes, poll_time_ns(deadline));
+    int64_t received = poll(into, bytes, deadline);
     if (received > 0) {
         patience_.rewarded();
         return static_cast<int>(received);
@@ -143,13 +145,14 @@ bool Link::wait_for_news(Deadline deadline) {
     return came;
 }
 
-// Whether something can be received, or an end will be told. The caller has `reading_`.
-bool Link::has_input(int64_t timeout_ns) {
+// Whether something can be received, or an end will be told. The caller has `reading_`. polls: for a while, and not only
+// once. Afterwards the peer wakes us.
+bool Link::has_input(bool polls) {
     if (ahead_at_ < ahead_.size() || is_shut_) {
         return true;
     }
     ahead_.resize(AHEAD_BYTES);
-    int64_t received = read(ahead_.data(), ahead_.size(), timeout_ns);
+    int64_t received = polls ? poll(ahead_.data(), ahead_.size(), std::nullopt) : read(ahead_.data(), ahead_.size(), ARM_NS);
     ahead_.resize(received > 0 ? static_cast<size_t>(received) : 0);
     ahead_at_ = 0;
     return received != 0;
@@ -222,7 +225,7 @@ void Link::watch(bool at_once, bool has_input_already) {
     }
     // From now on the peer wakes the leader; what came before is seen here. If somebody is reading, he sees it.
     std::unique_lock<std::mutex> reading(reading_, std::try_to_lock);
-    if (!reading.owns_lock() || has_input(ARM_NS)) {
+    if (!reading.owns_lock() || has_input(false)) {
         Held held(network_.lock_);
         network_.look_at_later(*this);
     }
@@ -255,12 +258,12 @@ bool Link::peek(nanoseconds longest) {
         is_peeked_ = true;
     }
     Deadline deadline = Clock::now() + longest;
-    bool found = has_input(poll_time_ns(deadline));
+    bool found = has_input(true);
     if (found) {
         patience_.rewarded();
     }
     while (!found && wait_for_news(deadline)) {
-        found = has_input(BW_NO_WAIT);
+        found = has_input(false);
     }
     Held held(network_.lock_);
     is_peeked_ = false;
@@ -296,8 +299,9 @@ bool Network::start(std::string &why) {
     bw_node_config config{};
     config.struct_bytes = sizeof config;
     config.ring_bytes = RING_BYTES;
-    // As long as a link polls: only a wait that polls tells its peer that it need not wake us.
-    config.spin = polls_ns_max() > 0 ? BW_SPIN_FOR : BW_SPIN_NEVER;
+    // Only a wait that polls tells its peer that it need not wake us. The node, too, polls less where that does not pay:
+    // else the leader would keep a processor from the thread that it has just woken.
+    config.spin = polls_ns_max() > 0 ? BW_SPIN_ADAPTIVE : BW_SPIN_NEVER;
     config.spin_ns = static_cast<uint64_t>(polls_ns_max());
     if (bw_node_new(&config, &node_) < 0) {
         why = last_error();
@@ -554,7 +558,7 @@ void Network::scan(Watcher &watcher) {
     // None of them goes away meanwhile: for that, Link::ignore is called first.
     for (Link *link : links) {
         std::unique_lock<std::mutex> reading(link->reading_, std::try_to_lock);
-        if (!reading.owns_lock() || link->has_input(ARM_NS)) {
+        if (!reading.owns_lock() || link->has_input(false)) {
             Held held(lock_);
             look_at_later(*link);
         }
@@ -583,7 +587,7 @@ Link *Network::next_to_tell(Watcher &watcher) {
         }
         std::unique_lock<std::mutex> reading(link->reading_, std::try_to_lock);
         // Who is reading takes what is there. If more comes after that, the next scan finds it.
-        bool has_input = reading.owns_lock() && link->has_input(ARM_NS);
+        bool has_input = reading.owns_lock() && link->has_input(false);
         Held held(lock_);
         if (!has_input) {
             if (!reading.owns_lock()) {

@@ -117,11 +117,11 @@ class Link {
     friend class Network;
     friend class Watcher;
 
-    bool has_input(int64_t timeout_ns);
+    bool has_input(bool polls);
     int64_t read(void *into, size_t bytes, int64_t timeout_ns);
     bool wait_for_news(Deadline deadline);
     int receive_later(void *into, size_t bytes, Deadline deadline);
-    int64_t poll_time_ns(Deadline deadline) const;
+    int64_t poll(void *into, size_t bytes, Deadline deadline);
     void end_writing();
 
     Network &network_;

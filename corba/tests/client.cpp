@@ -128,16 +128,37 @@ static void call_back(Test::Echo_ptr echo, long number) {
     must(listener->heard_ == number, "too few calls came back");
 }
 
-// The median time of a call with 8 bytes, of `number` after a tenth of that to warm up, in nanoseconds.
-static void measure(Test::Echo_ptr echo, long number) {
-    for (long at = 0; at < number / 10; ++at) {
-        echo->number(static_cast<CORBA::ULongLong>(at));
-    }
+// The median time of a call with 8 bytes, of `number` after a tenth of that to warm up, in nanoseconds. A pause before
+// each call lets both sides fall asleep.
+static void measured(Test::Echo_ptr echo, long number, std::chrono::microseconds pause) {
     std::vector<int64_t> times;
     times.reserve(static_cast<size_t>(number));
-    for (long at = 0; at < number; ++at) {
+    for (long at = -number / 10; at < number; ++at) {
+        if (pause.count() > 0) {
+            std::this_thread::sleep_for(pause);
+        }
         auto began = Clock::now();
         echo->number(static_cast<CORBA::ULongLong>(at));
+        if (at >= 0) {
+            times.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
+        }
+    }
+    std::nth_element(times.begin(), times.begin() + number / 2, times.end());
+    std::cout << times[static_cast<size_t>(number / 2)] << std::endl;
+}
+
+static void measure(Test::Echo_ptr echo, long number) { measured(echo, number, std::chrono::microseconds(0)); }
+
+static void measure_paused(Test::Echo_ptr echo, long number) { measured(echo, number, std::chrono::milliseconds(1)); }
+
+// The median time of a call that sends 1 MiB and gets it back, in nanoseconds.
+static void measure_large(Test::Echo_ptr echo, long number) {
+    Test::Data what;
+    what.length(1 << 20);
+    std::vector<int64_t> times;
+    for (long at = 0; at < number; ++at) {
+        auto began = Clock::now();
+        Test::Data_var back = echo->bytes(what);
         times.push_back(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - began).count());
     }
     std::nth_element(times.begin(), times.begin() + number / 2, times.end());
@@ -179,7 +200,8 @@ static void for_ever(Test::Echo_ptr echo, long) {
 int main(int count, char **arguments) {
     const std::map<std::string, void (*)(Test::Echo_ptr, long)> calls = {
         {"call", call},       {"large", large}, {"threads", threads}, {"meet", meet},   {"call_back", call_back},
-        {"measure", measure}, {"hang", hang},   {"late", late},       {"stop", stop},   {"for_ever", for_ever},
+        {"hang", hang},       {"late", late},   {"stop", stop},       {"for_ever", for_ever},
+        {"measure", measure}, {"measure_paused", measure_paused},     {"measure_large", measure_large},
     };
     try {
         orb = CORBA::ORB_init(count, arguments);
