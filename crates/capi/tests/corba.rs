@@ -3,11 +3,15 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use barewire::Node;
 
 use common::{folder, installed, run, said, skipped, source};
 
@@ -137,10 +141,47 @@ fn call(options: &[&str], arguments: &[&str]) {
     assert!(said_ok(&output), "{arguments:?}: {}", said(&output));
 }
 
+/// What a program says, line by line. A thread reads it, so that a program that says nothing does not stop the test.
+struct Lines(Receiver<String>);
+
+impl Lines {
+    fn of(output: impl Read + Send + 'static) -> Lines {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Nobody may be interested any more. The program is not to wait for that.
+                let _ = sender.send(line);
+            }
+        });
+        Lines(receiver)
+    }
+
+    /// The next line; empty at the end.
+    fn next(&self) -> String {
+        match self.0.recv_timeout(Duration::from_secs(120)) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Disconnected) => String::new(),
+            Err(RecvTimeoutError::Timeout) => panic!("a program hangs"),
+        }
+    }
+
+    /// The next line with this in it.
+    fn next_with(&self, wanted: &str) -> String {
+        loop {
+            let line = self.next();
+            assert!(!line.is_empty(), "it ended without {wanted:?}");
+            if line.contains(wanted) {
+                return line;
+            }
+        }
+    }
+}
+
 /// A program that runs beside a test. It is killed when it is dropped.
 struct Running {
     child: Child,
-    output: BufReader<ChildStdout>,
+    output: Lines,
+    complaints: Option<Lines>,
 }
 
 impl Running {
@@ -150,15 +191,23 @@ impl Running {
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
-        let output = BufReader::new(child.stdout.take().expect("its output"));
-        Running { child, output }
+        let output = Lines::of(child.stdout.take().expect("its output"));
+        let complaints = child.stderr.take().map(Lines::of);
+        Running {
+            child,
+            output,
+            complaints,
+        }
     }
 
     /// The next line of its output; empty at the end.
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).expect("a line");
-        line.trim_end().to_owned()
+    fn line(&self) -> String {
+        self.output.next()
+    }
+
+    /// What it complains of, if that was asked for.
+    fn complaints(&self) -> &Lines {
+        self.complaints.as_ref().expect("standard error is a pipe")
     }
 
     fn kill(&mut self) {
@@ -177,22 +226,32 @@ impl Drop for Running {
 struct Server {
     running: Running,
     reference: String,
+    /// Under which it listens, if `start` has chosen that.
+    name: String,
 }
 
 impl Server {
     fn start_with(mut command: Command, options: &[&str]) -> Server {
         command.args(options);
-        let mut running = Running::start(command);
+        let running = Running::start(command);
         let reference = running.line();
         assert!(reference.starts_with("IOR:"), "{reference}");
-        Server { running, reference }
+        Server {
+            running,
+            reference,
+            name: String::new(),
+        }
     }
 
     /// One on Barewire alone, unless the options add to that.
     fn start(options: &[&str]) -> Server {
+        let name = unused_name();
         let mut command = program(&built().programs.join("server"), true, "/dev/null");
-        command.args(["-ORBendPoint", &format!("giop:barewire:{}", unused_name())]);
-        Server::start_with(command, options)
+        command.args(["-ORBendPoint", &format!("giop:barewire:{name}")]);
+        Server {
+            name,
+            ..Server::start_with(command, options)
+        }
     }
 
     /// Has it end, which it must do well.
@@ -307,6 +366,57 @@ fn a_reference_serves_who_has_the_transport_and_who_has_not() {
     server.stop();
 }
 
+/// The component of a reference that names the server is broken: its address for TCP serves, if it has one.
+#[test]
+fn broken_references() {
+    if !has_omniorb("broken_references") {
+        return;
+    }
+    let server = Server::start(&["-ORBendPoint", "giop:tcp:127.0.0.1:"]);
+    // The tag and the length, the order of bytes and the version of the layout, the length of the first text.
+    let tag = server.reference.find("01005742").expect("the component");
+    let (layout, text) = (tag + 18, tag + 24);
+    for (at, bytes) in [(layout, "02"), (text, "ffffffff"), (text, "00000000")] {
+        let mut broken = server.reference.clone();
+        broken.replace_range(at..at + bytes.len(), bytes);
+        assert_ne!(broken, server.reference);
+        call(&[], &["call", &broken, "10"]);
+        let barewire = ["-ORBclientTransportRule", "* barewire"];
+        let nowhere = run(&client(true, &barewire, &["call", &broken]));
+        assert_eq!(said(&nowhere), "TRANSIENT\n", "{at}: {bytes}");
+    }
+    server.stop();
+}
+
+/// Peers that are not ORBs, or break off: others are served as before.
+#[test]
+fn peers_that_are_no_orbs() {
+    if !has_omniorb("peers_that_are_no_orbs") {
+        return;
+    }
+    let node = Node::new().expect("a node");
+    // Of a message that says it has 4 GiB, the beginning; and one that ends in its header.
+    let long = b"GIOP\x01\x02\x01\x00\xf0\xff\xff\xff and so on";
+    let told: [&[u8]; 5] = [b"", b"?", &[0; 4000], long, b"GIOP\x01\x02"];
+    for threading in THREADING {
+        let server = Server::start(threading);
+        let mut open = Vec::new();
+        for bytes in told {
+            let mut stream = node.connect(&server.name).expect("a peer").into_stream();
+            stream.write_all(bytes).expect("written");
+            open.push(stream);
+            // Messages, where a byte stream is expected.
+            let mut connection = node.connect(&server.name).expect("a peer");
+            connection.send(bytes).expect("sent");
+            drop(connection);
+            call(&[], &["call", &server.reference, "20"]);
+        }
+        drop(open);
+        call(&[], &["call", &server.reference, "20"]);
+        server.stop();
+    }
+}
+
 #[test]
 fn an_endpoint_from_a_file_of_settings() {
     if !has_omniorb("an_endpoint_from_a_file_of_settings") {
@@ -360,7 +470,7 @@ fn many_clients() {
             let command = client(true, &[], &["call", &server.reference, "100"]);
             clients.push(Running::start(command));
         }
-        for client in &mut clients {
+        for client in &clients {
             assert_eq!(client.line(), "ok");
         }
         drop(clients);
@@ -391,17 +501,13 @@ fn a_killed_server() {
             let mut server = Server::start(threading);
             let mut command = client(true, threading, &[what, &server.reference]);
             command.stderr(Stdio::piped());
-            let mut client = Running::start(command);
+            let client = Running::start(command);
             assert_eq!(client.line(), "called");
             server.running.kill();
             assert_eq!(client.line(), "", "{what}: no exception");
-            let mut exception = String::new();
-            let told = client.child.stderr.take().expect("its errors");
-            BufReader::new(told)
-                .read_line(&mut exception)
-                .expect("a line");
+            let exception = client.complaints().next();
             assert!(
-                ["COMM_FAILURE\n", "TRANSIENT\n"].contains(&exception.as_str()),
+                ["COMM_FAILURE", "TRANSIENT"].contains(&exception.as_str()),
                 "{what}: {exception}"
             );
         }
@@ -428,6 +534,32 @@ fn killed_clients() {
     }
 }
 
+/// omniORB closes connections that are not used, while a thread waits for what comes on them.
+#[test]
+fn an_idle_connection_is_closed() {
+    if !has_omniorb("an_idle_connection_is_closed") {
+        return;
+    }
+    for threading in THREADING {
+        let mut command = program(&built().programs.join("server"), true, "/dev/null");
+        command
+            .args(["-ORBendPoint", &format!("giop:barewire:{}", unused_name())])
+            .args(["-ORBinConScanPeriod", "1", "-ORBscanGranularity", "1"])
+            .args(["-ORBtraceLevel", "20"])
+            .stderr(Stdio::piped());
+        let server = Server::start_with(command, threading);
+        let mut client = Running::start(client(true, &[], &["for_ever", &server.reference]));
+        assert_eq!(client.line(), "called");
+        let pid = client.child.id().to_string();
+        done(Command::new("kill").args(["-STOP", &pid]));
+        // It holds its end open, and says nothing.
+        let closed = "Server close connection from giop:barewire";
+        server.running.complaints().next_with(closed);
+        client.kill();
+        server.stop();
+    }
+}
+
 #[test]
 fn the_naming_service_of_omniorb() {
     if !has_omniorb("the_naming_service_of_omniorb") {
@@ -442,13 +574,8 @@ fn the_naming_service_of_omniorb() {
         .arg(&data)
         .args(["-ORBendPoint", &format!("giop:barewire:{}", unused_name())])
         .stderr(Stdio::piped());
-    let mut service = Running::start(command);
-    let mut told = BufReader::new(service.child.stderr.take().expect("its log"));
-    let mut line = String::new();
-    while !line.contains("IOR:") {
-        line.clear();
-        assert!(told.read_line(&mut line).expect("a line") > 0, "it ended");
-    }
+    let service = Running::start(command);
+    let line = service.complaints().next_with("IOR:");
     let at = line.find("IOR:").expect("just seen");
     let given = format!("NameService={}", line[at..].trim_end());
     let given = ["-ORBInitRef", &given];
@@ -465,7 +592,7 @@ fn the_naming_service_of_omniorb() {
         .args(given)
         .args(["-ORBendPoint", &format!("giop:barewire:{}", unused_name())])
         .arg(&name);
-    let mut server = Running::start(command);
+    let server = Running::start(command);
     assert_eq!(server.line(), "registered");
     name_client(&["bind_new_context", "drawer"]);
     let listed = name_client(&["list"]);
