@@ -366,7 +366,8 @@ fn a_reference_serves_who_has_the_transport_and_who_has_not() {
     server.stop();
 }
 
-/// The component of a reference that names the server is broken: its address for TCP serves, if it has one.
+/// The component of a reference that names the server is broken, or nobody listens under the name: the reference's address
+/// for TCP serves.
 #[test]
 fn broken_references() {
     if !has_omniorb("broken_references") {
@@ -376,7 +377,15 @@ fn broken_references() {
     // The tag and the length, the order of bytes and the version of the layout, the length of the first text.
     let tag = server.reference.find("01005742").expect("the component");
     let (layout, text) = (tag + 18, tag + 24);
-    for (at, bytes) in [(layout, "02"), (text, "ffffffff"), (text, "00000000")] {
+    let named: String = server.name.bytes().map(|b| format!("{b:02x}")).collect();
+    let name = server.reference.find(&named).expect("the name");
+    let changes = [
+        (layout, "02"),
+        (text, "ffffffff"),
+        (text, "00000000"),
+        (name, "58"),
+    ];
+    for (at, bytes) in changes {
         let mut broken = server.reference.clone();
         broken.replace_range(at..at + bytes.len(), bytes);
         assert_ne!(broken, server.reference);
