@@ -33,19 +33,20 @@ namespace {
 constexpr CORBA::ULong TAG = 0x42570001;
 constexpr CORBA::Octet LAYOUT = 1;
 
+// Never freed: threads of the ORB may make references until the process ends.
 std::mutex names_lock;
-std::map<omni::IORPublish *, std::vector<std::string>> names;
+auto &names = *new std::map<omni::IORPublish *, std::vector<std::string>>;
 
 // Where names of this process hold. Empty if the system does not tell: then no name is used.
 const std::string &this_host() {
-    static const std::string host = [] {
+    static const std::string &host = *[] {
         std::string boot;
         std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
         struct stat network {};
         if (boot.empty() || stat("/proc/self/ns/net", &network) != 0) {
-            return std::string();
+            return new std::string;
         }
-        return boot + "/" + std::to_string(network.st_dev) + ":" + std::to_string(network.st_ino);
+        return new std::string(boot + "/" + std::to_string(network.st_dev) + ":" + std::to_string(network.st_ino));
     }();
     return host;
 }

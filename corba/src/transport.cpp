@@ -125,10 +125,10 @@ class Opened : public omni::giopActiveCollection {
     std::atomic<bool> is_inactive_{false};
 };
 
-// Those of this process; never freed, as its network.
+// Those of this process; never freed, as its network: threads of the ORB may use it until the process ends.
 Opened &opened(Network &network) {
     static std::mutex making;
-    static std::map<Network *, Opened *> made;
+    static auto &made = *new std::map<Network *, Opened *>;
     std::lock_guard<std::mutex> lock(making);
     Opened *&found = made[&network];
     if (found == nullptr) {
