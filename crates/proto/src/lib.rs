@@ -11,6 +11,7 @@
 //! ```layers
 //! shaping: queueing disciplines, `tc` commands, admission control
 //! matching: messages and receives by source and tag
+//! via: the Virtual Interface Architecture
 //! evb: sources, builders and manager of the event builder
 //! ```
 #![no_std]
@@ -23,3 +24,4 @@ extern crate std;
 pub mod evb;
 pub mod matching;
 pub mod shaping;
+pub mod via;

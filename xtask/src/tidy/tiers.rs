@@ -35,6 +35,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("bench", 4),
     ("capi", 4),
     ("fi", 4),
+    ("vipl", 4),
     ("cli", 5),
 ];
 

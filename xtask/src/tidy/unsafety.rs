@@ -9,7 +9,7 @@ use super::tree::Tree;
 use super::workspace::Workspace;
 
 /// The crates that may hold `unsafe`: instructions, shared memory, the kernel, the system, libfabric, and the libraries
-/// whose functions are an ABI: the preload library, the face for C, the provider for libfabric.
+/// whose functions are an ABI: the preload library, the face for C, the provider for libfabric, the VI Provider Library.
 const MAY_HOLD: &[&str] = &[
     "crates/cpu",
     "crates/calls",
@@ -19,6 +19,7 @@ const MAY_HOLD: &[&str] = &[
     "crates/shm",
     "crates/sys",
     "crates/sockets",
+    "crates/vipl",
 ];
 
 /// Single files of other crates that may hold `unsafe`: vector code, and memory that Python sees in place.
