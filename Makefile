@@ -1,6 +1,6 @@
 # The project's entry points. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fresh packages soak bench bench-wire bench-lab rivals install-c install-fi install-corba kek docs lint fuzz miri clean
+.PHONY: help setup demo test fresh packages soak bench bench-wire bench-lab rivals install-c install-fi install-corba install-vipl kek docs lint fuzz miri clean
 
 CARGO := scripts/cargo.sh
 # Where cargo builds, and where our own results go.
@@ -56,6 +56,9 @@ install-fi: setup-build ## the provider for libfabric, and so for MPI (PREFIX=/u
 
 install-corba: setup-build ## the transport for omniORB, and so for CORBA (PREFIX=/usr/local, DESTDIR)
 	@PREFIX="$(or $(PREFIX),/usr/local)" DESTDIR="$(DESTDIR)" scripts/install-corba.sh
+
+install-vipl: setup-build ## the VI Provider Library (PREFIX=/usr/local, DESTDIR)
+	@PREFIX="$(or $(PREFIX),/usr/local)" DESTDIR="$(DESTDIR)" scripts/install-vipl.sh
 
 kek: setup-build ## as root: kernel shaping and event building through an emulated switch (KEK="--full")
 	$(CARGO) run --quiet --release -p barewire-cli --bin barewire -- kek --page docs/studies/event-builder.md $(KEK)
