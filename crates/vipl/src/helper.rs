@@ -36,6 +36,11 @@ fn help(nic: &Nic) {
     loop {
         let mut locked = nic.lock();
         locked.handle_all(&mut events);
+        while locked.drain_busy() {
+            // Others get a turn.
+            drop(locked);
+            locked = nic.lock();
+        }
         while !locked.closed && locked.sleepers == 0 && locked.polls != seen_polls {
             seen_polls = locked.polls;
             locked = nic.sleep(locked, &nic.helper, Some(QUIET));

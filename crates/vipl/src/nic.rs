@@ -76,6 +76,7 @@ impl Nic {
                 node,
                 device,
                 closed: false,
+                pending: 0,
                 regions: Regions::new(),
                 tags: HashSet::new(),
                 vis: BTreeMap::new(),
@@ -92,6 +93,7 @@ impl Nic {
                 changed: false,
                 sleepers: 0,
                 polls: 0,
+                busy: Vec::new(),
                 events: Vec::new(),
                 staging: Vec::new(),
             }),
@@ -163,6 +165,8 @@ impl Nic {
                 return Some(found);
             }
             locked.progress(first);
+            // This, too, may bring about what is waited for.
+            let due = locked.keep_time();
             if let Some(found) = ready(&mut locked) {
                 return Some(found);
             }
@@ -180,9 +184,7 @@ impl Nic {
             // From now on the helper thread makes progress.
             locked.sleepers += 1;
             self.helper.notify_all();
-            let due = locked
-                .keep_time()
-                .map(|due| due.saturating_duration_since(now));
+            let due = due.map(|due| due.saturating_duration_since(now));
             let longest = [left, due].into_iter().flatten().min();
             locked = self.sleep(locked, &self.woken, longest);
             locked.sleepers -= 1;

@@ -170,6 +170,7 @@ impl Inner {
         self.happens(vi, ViEvent::Request);
         let of = self.vis.get_mut(&vi).ok_or(Code::InvalidParameter)?;
         of.outcome = None;
+        self.pending += 1;
         of.connecting = Some(Connecting {
             asked,
             deadline,
@@ -263,7 +264,7 @@ impl Inner {
     /// The other end has told the attributes of its VI.
     pub(super) fn greeted(&mut self, vi: usize, other: Told) {
         if let Some(of) = self.vis.get_mut(&vi) {
-            of.connecting = None;
+            self.pending -= usize::from(of.connecting.take().is_some());
             of.outcome = Some(Ok(other));
         }
         self.happens(vi, ViEvent::Established);
@@ -285,6 +286,7 @@ impl Inner {
         let Some(own) = own else {
             return;
         };
+        self.pending -= 1;
         match own.phase {
             Phase::Calling(id) => {
                 self.by_connection.remove(&id);
@@ -304,6 +306,9 @@ impl Inner {
 
     /// Does what is due by the clock. Returns when it is due next.
     pub(crate) fn keep_time(&mut self) -> Option<Instant> {
+        if self.pending == 0 {
+            return None;
+        }
         let now = Instant::now();
         let mut next = None;
         let pending = self.vis.iter().filter(|(_, of)| of.connecting.is_some());

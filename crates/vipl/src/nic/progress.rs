@@ -28,9 +28,11 @@ impl Inner {
             if std::mem::take(&mut self.woke_program) {
                 self.wake_helper();
             }
-            if self.vis.values().any(|of| of.connecting.is_some()) {
-                self.keep_time();
-            }
+            self.keep_time();
+        }
+        if self.drain_busy() {
+            // The program need not come again.
+            self.wake_helper();
         }
     }
 

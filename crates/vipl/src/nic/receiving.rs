@@ -51,11 +51,22 @@ impl Inner {
         if let Some(of) = self.vis.get_mut(&vi) {
             of.link = Some(link);
         }
+        if taken == MESSAGES_MAX && !self.busy.contains(&vi) {
+            self.busy.push(vi);
+        }
         if taken > 0 {
             self.recent = Some(vi);
             self.pump(vi);
         }
         taken > 0
+    }
+
+    /// Goes on with the connections that may have more. Returns whether there are any still.
+    pub(crate) fn drain_busy(&mut self) -> bool {
+        for vi in std::mem::take(&mut self.busy) {
+            self.drain(vi);
+        }
+        !self.busy.is_empty()
     }
 
     /// Ends a connection for a reason that a record gave.

@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(crate) device: u8,
     /// Whether the program has closed it.
     pub(crate) closed: bool,
+    /// VIs that have asked for a connection.
+    pub(crate) pending: usize,
     pub(crate) regions: Regions,
     pub(crate) tags: HashSet<usize>,
     pub(crate) vis: BTreeMap<usize, Vi>,
@@ -56,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) sleepers: u32,
     /// Calls of the program that looked for messages.
     pub(crate) polls: u64,
+    /// VIs whose connections may have more: a node repeats that they are ready only to the thread that it told first.
+    pub(crate) busy: Vec<usize>,
     pub(crate) events: Vec<Event>,
     pub(crate) staging: Vec<u8>,
 }
