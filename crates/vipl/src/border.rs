@@ -47,7 +47,7 @@ pub(crate) unsafe fn get<T: Copy>(from: *const T) -> Result<T, Code> {
 
 /// When a timeout in milliseconds is over; `None`: never.
 pub(crate) fn deadline(timeout_ms: c_ulong) -> Option<Instant> {
-    let timeout = Duration::from_millis(timeout_ms as u64);
+    let timeout = Duration::from_millis(timeout_ms);
     (timeout_ms < INFINITE).then(|| Instant::now() + timeout)
 }
 
