@@ -16,7 +16,7 @@ fn two_processes_exchange_messages() {
 #[test]
 fn transfers_are_as_specified() {
     let said = run(&compiled("transfers"), &[&run_name("x")]);
-    assert!(said.ends_with("11 cases\n"), "{said}");
+    assert!(said.ends_with("12 cases\n"), "{said}");
 }
 
 #[test]

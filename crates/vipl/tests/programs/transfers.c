@@ -375,8 +375,60 @@ static void remote_disabled(void)
     close_pair(&pair);
 }
 
+struct talker {
+    struct nic *nic;
+    VIP_VI_HANDLE vi;
+    int first, begins;
+};
+
+enum { ROUNDS = 200 };
+
+/* Sends and receives in turn. Both descriptors of a round are its own. */
+static void *talk(void *argument)
+{
+    struct talker *of = argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        int number = of->first + 2 * (round % 2), offset = 64 * number;
+        VIP_DESCRIPTOR *receive = receive_bytes(of->nic, of->vi, number, offset, 4);
+        if (!of->begins)
+            CHECK(received(of->vi) == receive && memcmp(data(of->nic, offset), &round, 4) == 0);
+        memcpy(data(of->nic, offset + 32), &round, 4);
+        VIP_DESCRIPTOR *send = send_bytes(of->nic, of->vi, number + 1, offset + 32, 4);
+        CHECK(sent(of->vi) == send);
+        if (of->begins)
+            CHECK(received(of->vi) == receive && memcmp(data(of->nic, offset), &round, 4) == 0);
+    }
+    return NULL;
+}
+
+/* Many threads wait at the same two NICs, each for a VI of its own. */
+static void threads(void)
+{
+    enum { PAIRS = 4 };
+    struct nic a, b;
+    struct talker talkers[2 * PAIRS];
+    pthread_t handles[2 * PAIRS];
+    open_nic(&a);
+    open_nic(&b);
+    for (int k = 0; k < PAIRS; k++) {
+        VIP_VI_HANDLE server = new_vi(&a, LEVELS[k % 3], NULL, NULL), client = new_vi(&b, LEVELS[k % 3], NULL, NULL);
+        join(&a, server, &b, client);
+        talkers[2 * k] = (struct talker){&a, server, 8 * k, 0};
+        talkers[2 * k + 1] = (struct talker){&b, client, 8 * k, 1};
+    }
+    for (int k = 0; k < 2 * PAIRS; k++)
+        CHECK(pthread_create(&handles[k], NULL, talk, &talkers[k]) == 0);
+    for (int k = 0; k < 2 * PAIRS; k++)
+        CHECK(pthread_join(handles[k], NULL) == 0);
+    for (int k = 0; k < 2 * PAIRS; k++)
+        end_vi(talkers[k].vi);
+    close_nic(&b);
+    close_nic(&a);
+}
+
 static const struct test TESTS[] = {
     {"order", order},
+    {"threads", threads},
     {"immediate", immediate},
     {"segments", segments},
     {"length", length},
