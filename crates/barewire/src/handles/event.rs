@@ -30,7 +30,8 @@ pub enum Event {
     /// The event comes when something arrives after nothing was there. It is repeated if you
     /// receive, and stop before [`try_recv`](crate::Receiver::try_recv) says that nothing
     /// is left. So you may take as much at a time as you like, but take something. If you can take
-    /// nothing, because an answer waits for room, try again after the event that reports the room.
+    /// nothing, because an answer waits for room, try again after the event that reports the room. Where several threads
+    /// wait on one node, take all: what is left may be told to none of them.
     Ready(ConnectionId),
     /// The peer of a connection closed it, died or broke the protocol. What it had sent
     /// before can still be received. Comes once.
