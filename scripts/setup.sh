@@ -132,7 +132,9 @@ wrk                 wrk
 # libraries with tests of their own; what makes the machine of `make fresh`; the
 # compiler of libFuzzer and of programs in C++; what examines those in C; and the
 # shells that read their completions. A name with a colon is asked for by the function
-# behind it.
+# behind it. What brings much with it is not among them (gRPC, MariaDB, RabbitMQ,
+# ZooKeeper, etcd, nfs-ganesha): the tests run it where it is installed, and are
+# skipped and counted where it is not.
 TEST_PROGRAMS="
 tshark              tshark
 redis-cli           redis-tools
@@ -167,6 +169,11 @@ valgrind            valgrind
 abidiff             abigail-tools
 zsh                 zsh
 fish                fish
+rpcgen              rpcsvc-proto
+has:tirpc           libtirpc-dev
+has:zeromq          libzmq3-dev
+thrift              thrift-compiler
+has:thrift          python3-thrift
 "
 
 # The package of Python's own tests bears the version of Python: of the one that
@@ -191,6 +198,12 @@ has_h5py() { /usr/bin/python3 -c 'import h5py' 2>/dev/null; }
 has_tornado() { /usr/bin/python3 -c 'import tornado.test' 2>/dev/null; }
 
 has_liburing() { [[ -e /usr/include/liburing.h ]]; }
+
+has_tirpc() { [[ -e /usr/include/tirpc/rpc/rpc.h ]]; }
+
+has_zeromq() { [[ -e /usr/include/zmq.h ]]; }
+
+has_thrift() { /usr/bin/python3 -c 'import thrift.Thrift' 2>/dev/null; }
 
 # missing_programs: prints the packages of the programs that are not here.
 missing_programs() {

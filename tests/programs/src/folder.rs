@@ -28,9 +28,12 @@ impl Folder {
             groups: RefCell::default(),
             logs: Cell::new(0),
         };
-        fs::create_dir_all(folder.reports()).expect("a folder can be made");
+        fs::create_dir_all(&folder.path).expect("a folder can be made");
         open(&folder.path, 0o755);
-        open(&folder.reports(), 0o1777);
+        for shared in [folder.reports(), folder.whys()] {
+            fs::create_dir_all(&shared).expect("a folder can be made");
+            open(&shared, 0o1777);
+        }
         folder
     }
 
@@ -54,6 +57,11 @@ impl Folder {
     /// Where the library writes its reports.
     pub(crate) fn reports(&self) -> PathBuf {
         self.path.join("reports")
+    }
+
+    /// Where the library says of each connection why it is not upgraded.
+    pub(crate) fn whys(&self) -> PathBuf {
+        self.path.join("whys")
     }
 
     /// The process groups that were started here.

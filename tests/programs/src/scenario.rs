@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::installed::find;
+use crate::figures::{self, Figures};
+use crate::installed::{Need, find, missing};
 use crate::mode::Mode;
 use crate::report::Report;
 use crate::stage::Stage;
@@ -22,6 +23,8 @@ pub struct Scenario {
     upgrades: bool,
     own_connections: bool,
     unix: bool,
+    explains: bool,
+    never_upgraded: bool,
 }
 
 impl Scenario {
@@ -34,6 +37,8 @@ impl Scenario {
             upgrades: true,
             own_connections: false,
             unix: false,
+            explains: false,
+            never_upgraded: false,
         }
     }
 
@@ -66,6 +71,29 @@ impl Scenario {
         self
     }
 
+    /// None of its connections may be upgraded.
+    #[must_use]
+    pub fn never_upgraded(mut self) -> Self {
+        self.upgrades = false;
+        self.never_upgraded = true;
+        self
+    }
+
+    /// The library says of each connection why it is not upgraded.
+    #[must_use]
+    pub fn explained(mut self) -> Self {
+        self.explains = true;
+        self
+    }
+
+    /// Runs it, unless a package is missing: then it counts as skipped.
+    pub fn run_with(&self, needs: &[Need], play: impl Fn(&Stage) -> Observed) {
+        match missing(needs) {
+            Some(reason) => skip(self.name, &reason),
+            None => self.run_always(play),
+        }
+    }
+
     /// Runs it, unless a program is missing: then it counts as skipped.
     pub fn run(&self, programs: &[&str], play: impl Fn(&Stage) -> Observed) {
         if let Some(missing) = programs.iter().find(|program| find(program).is_none()) {
@@ -79,10 +107,13 @@ impl Scenario {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         // A scenario that failed has poisoned it; the others go on.
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        if figures::rounds() > 0 {
+            return self.measure(figures::rounds(), &play);
+        }
         let mut first: Option<(Mode, Observed)> = None;
         for &mode in self.modes.iter().filter(|mode| mode.is_wanted()) {
             let started = Instant::now();
-            let observed = self.run_in(mode, &play);
+            let (observed, _) = self.run_in(mode, &play);
             let took = started.elapsed();
             println!(
                 "{}: {}: {:.1} s",
@@ -106,12 +137,39 @@ impl Scenario {
         }
     }
 
-    fn run_in(&self, mode: Mode, play: &impl Fn(&Stage) -> Observed) -> Observed {
+    /// Runs it in turn without and with the library, and prints what was measured.
+    fn measure(&self, rounds: u32, play: &impl Fn(&Stage) -> Observed) {
+        let mut figures = Figures::default();
+        for round in 0..rounds {
+            let mut modes = [Mode::Plain, Mode::Preloaded];
+            if round % 2 == 1 {
+                modes.reverse();
+            }
+            for mode in modes {
+                figures.add(mode, self.run_in(mode, play).1);
+            }
+        }
+        for line in figures.lines() {
+            println!("{}: {line}", self.name);
+        }
+    }
+
+    /// What it observed in one mode, and what it measured.
+    fn run_in(
+        &self,
+        mode: Mode,
+        play: &impl Fn(&Stage) -> Observed,
+    ) -> (Observed, Vec<(String, f64)>) {
         let library = match mode {
             Mode::Plain => None,
             _ => Some(library::find().unwrap_or_else(|e| panic!("{e}"))),
         };
         let stage = Stage::new(self.name, mode, library.as_deref(), self.unix);
+        let stage = if self.explains {
+            stage.explained()
+        } else {
+            stage
+        };
         let result = catch_unwind(AssertUnwindSafe(|| play(&stage)));
         let left = leftovers::end(stage.folder(), &stage.groups(), Duration::from_secs(5));
         let observed = result.unwrap_or_else(|panic| {
@@ -133,13 +191,19 @@ impl Scenario {
         if std::env::var_os("BAREWIRE_PROGRAMS_KEEP").is_none() {
             fs::remove_dir_all(stage.folder()).expect("the folder is ours");
         }
-        observed
+        (observed, stage.figures())
     }
 
     fn check_report(&self, mode: Mode, stage: &Stage) {
         let report = Report::of_folder(&stage.reports()).expect("reports can be read");
         println!("{}: {}: {report:?}", self.name, mode.name());
+        for (why, count) in stage.whys() {
+            println!("{}: {}: {count} ends: {why}", self.name, mode.name());
+        }
         match mode {
+            _ if self.never_upgraded => {
+                assert_eq!(report.upgraded, 0, "{} ({})", self.name, mode.name());
+            }
             Mode::Preloaded if self.upgrades => {
                 assert!(
                     report.upgraded > 0,
@@ -172,10 +236,10 @@ fn differences(expected: &str, observed: &str) -> String {
     lines
 }
 
-/// Whether large amounts are asked for.
+/// Whether large amounts are asked for, by name or since a measurement needs them.
 #[must_use]
 pub fn is_long() -> bool {
-    std::env::var("BAREWIRE_PROGRAMS_LONG").is_ok_and(|value| value == "1")
+    figures::rounds() > 0 || std::env::var("BAREWIRE_PROGRAMS_LONG").is_ok_and(|value| value == "1")
 }
 
 /// Says that a test did not run, where the test script counts it.

@@ -1,5 +1,6 @@
 //! Where a scenario plays once: a folder, ports, processes.
 
+use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use crate::folder::Folder;
 use crate::installed::find;
 use crate::mode::Mode;
-use crate::process::Program;
-use crate::{ports, wait};
+use crate::process::{Output, Program};
+use crate::why::{self, Whys};
+use crate::{figures, ports, wait};
 
 /// A fresh folder and what runs in it.
 pub struct Stage {
@@ -17,6 +19,8 @@ pub struct Stage {
     mode: Mode,
     library: Option<PathBuf>,
     unix: bool,
+    explains: bool,
+    figures: RefCell<Vec<(String, f64)>>,
 }
 
 /// Below the ports that the kernel gives to clients.
@@ -32,7 +36,15 @@ impl Stage {
             mode,
             library,
             unix,
+            explains: false,
+            figures: RefCell::default(),
         }
+    }
+
+    /// Has the library say of each connection why it is not upgraded: [`whys`](Self::whys).
+    pub(crate) fn explained(mut self) -> Self {
+        self.explains = true;
+        self
     }
 
     /// What is preloaded here.
@@ -100,9 +112,40 @@ impl Stage {
     fn program(&self, program: &Path, preload: Option<&Path>) -> Program<'_> {
         let program = Program::new(&self.folder, &file_of(program), preload);
         match preload {
-            Some(_) => program.env("BAREWIRE_UNIX", if self.unix { "1" } else { "0" }),
+            Some(_) => self.settings(program),
             None => program,
         }
+    }
+
+    /// The settings of the library.
+    fn settings<'stage>(&self, program: Program<'stage>) -> Program<'stage> {
+        let program = program.env("BAREWIRE_UNIX", if self.unix { "1" } else { "0" });
+        if self.explains {
+            return program.env("BAREWIRE_WHY", self.folder.whys().join("%p"));
+        }
+        program
+    }
+
+    /// What the library has said of the connections of all processes that have ended.
+    #[must_use]
+    pub fn whys(&self) -> Whys {
+        why::of_folder(&self.folder.whys())
+    }
+
+    /// Enters a figure: a rate, so that more is better.
+    pub fn figure(&self, name: &str, value: f64) {
+        self.figures.borrow_mut().push((name.to_owned(), value));
+    }
+
+    /// Enters the figures that a program has told on its standard error, as `figure: NAME: VALUE`.
+    pub fn figures_of(&self, output: &Output) {
+        let told = figures::in_text(&output.stderr);
+        self.figures.borrow_mut().extend(told);
+    }
+
+    /// What was measured.
+    pub(crate) fn figures(&self) -> Vec<(String, f64)> {
+        self.figures.borrow().clone()
     }
 
     /// A port that nobody uses, on IPv4 and IPv6; nor does a connection of the past, which
@@ -122,6 +165,17 @@ impl Stage {
             }
         }
         panic!("no port is free");
+    }
+
+    /// The first of so many ports in a row that nobody uses.
+    #[must_use]
+    pub fn free_ports(&self, count: u16) -> u16 {
+        loop {
+            let first = self.free_port();
+            if (1..count).all(|more| self.free_port() == first + more) {
+                return first;
+            }
+        }
     }
 
     /// Waits until something is so; `what` is for the message.

@@ -20,6 +20,8 @@ mod privilege;
 mod python;
 #[path = "programs/redis.rs"]
 mod redis;
+#[path = "programs/rpc.rs"]
+mod rpc;
 #[path = "programs/runtimes.rs"]
 mod runtimes;
 #[path = "programs/ssh.rs"]
