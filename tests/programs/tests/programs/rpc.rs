@@ -132,7 +132,7 @@ fn grpc_cpp() {
         });
         let port = stage.free_port();
         let server = serve(stage, &program, port);
-        let seen = ask(stage, &program, port, amount(400, 10_000));
+        let seen = ask(stage, &program, port, amount(400, 20_000));
         end(server);
         check_kernel_only(stage);
         seen
@@ -163,7 +163,7 @@ fn grpc_python() {
             &["--python_out", "--grpc_out"],
         );
         let scripts = ["grpc_server.py", "grpc_client.py"];
-        let seen = scripts_of_python(stage, &folder, scripts, amount(100, 2000));
+        let seen = scripts_of_python(stage, &folder, scripts, amount(100, 4000));
         check_kernel_only(stage);
         seen
     };
@@ -230,7 +230,7 @@ fn onc_rpc() {
         });
         let port = stage.free_port();
         let server = serve(stage, &program, port);
-        let seen = ask(stage, &program, port, amount(400, 20_000));
+        let seen = ask(stage, &program, port, amount(400, 100_000));
         let _ = server.wait(LIMIT_S).success();
         seen
     };
@@ -256,7 +256,7 @@ fn thrift() {
         thrift.arg("-out").arg(&folder).args(["--gen", "py"]);
         run(thrift.arg(source("echo").join("echo.thrift")));
         let scripts = ["thrift_server.py", "thrift_client.py"];
-        scripts_of_python(stage, &folder, scripts, amount(100, 5000))
+        scripts_of_python(stage, &folder, scripts, amount(100, 20_000))
     };
     Scenario::new("thrift")
         .one_sided()
