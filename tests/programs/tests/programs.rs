@@ -10,6 +10,8 @@ mod cpython;
 mod firewall;
 #[path = "programs/limits.rs"]
 mod limits;
+#[path = "programs/mariadb.rs"]
+mod mariadb;
 #[path = "programs/memcached.rs"]
 mod memcached;
 #[path = "programs/postgres.rs"]
@@ -20,6 +22,8 @@ mod privilege;
 mod python;
 #[path = "programs/redis.rs"]
 mod redis;
+#[path = "programs/replication.rs"]
+mod replication;
 #[path = "programs/rpc.rs"]
 mod rpc;
 #[path = "programs/runtimes.rs"]

@@ -9,7 +9,7 @@ use barewire_programs::{Observed, Output, Program, Running, Scenario, Stage, is_
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 /// Debian keeps several versions side by side, none in the path.
-fn programs() -> Option<PathBuf> {
+pub fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
     let folders = versions.flatten().map(|version| version.path().join("bin"));
     let all = ["postgres", "initdb", "psql", "pgbench"];
@@ -19,7 +19,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// The user to run as: the server refuses root.
-fn user() -> Option<(u32, u32)> {
+pub fn user() -> Option<(u32, u32)> {
     if !geteuid().is_root() {
         return None;
     }
