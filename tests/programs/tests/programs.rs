@@ -4,8 +4,12 @@
 //! `cargo test -p barewire-programs --test programs redis -- --nocapture` runs one; see the
 //! library of this crate for the settings.
 
+#[path = "programs/coordination.rs"]
+mod coordination;
 #[path = "programs/cpython.rs"]
 mod cpython;
+#[path = "programs/files.rs"]
+mod files;
 #[path = "programs/firewall.rs"]
 mod firewall;
 #[path = "programs/limits.rs"]
@@ -14,6 +18,8 @@ mod limits;
 mod mariadb;
 #[path = "programs/memcached.rs"]
 mod memcached;
+#[path = "programs/messages.rs"]
+mod messages;
 #[path = "programs/postgres.rs"]
 mod postgres;
 #[path = "programs/privilege.rs"]
