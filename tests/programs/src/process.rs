@@ -14,6 +14,8 @@ use crate::{ports, wait};
 
 /// How often a process is asked whether it has ended.
 const STEP: Duration = Duration::from_millis(4);
+/// How long a server may take until it listens: a run-time system starts beside builds.
+const LISTENS_S: u64 = 60;
 
 /// A program that is about to be started.
 pub struct Program<'stage> {
@@ -243,7 +245,7 @@ impl Running<'_> {
     #[track_caller]
     pub fn wait_for_port(&mut self, address: &str, port: u16) {
         let address: std::net::IpAddr = address.parse().expect("an address");
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(LISTENS_S);
         let connected = wait::poll_until(deadline, STEP, || {
             let connected = std::net::TcpStream::connect((address, port)).ok();
             let ended = self.child.try_wait().expect("a child can be asked");
@@ -264,7 +266,7 @@ impl Running<'_> {
     #[track_caller]
     pub fn wait_for_listener(&self, port: u16) {
         let what = format!("a listener: {}", self.command);
-        wait::until(20, &what, || {
+        wait::until(LISTENS_S, &what, || {
             ports::local().contains(&(port, ports::LISTEN))
         });
     }

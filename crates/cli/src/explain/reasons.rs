@@ -116,10 +116,10 @@ const REASONS: &[Entry] = &[
         "used in a way that only the kernel serves",
         Caller,
         "One of: `SO_RCVLOWAT` of more than a byte, `MSG_PEEK` with `MSG_WAITALL` that has to wait, `SO_PEEK_OFF`, \
-         credentials with each message, kernel TLS, TCP repair, `O_ASYNC`; or the C library reads or writes it by itself: \
-         `fdopen`, `dprintf` and its relatives, `aio_read`, `aio_write`, `lio_listio`, `backtrace_symbols_fd`; or it was \
-         duplicated to a standard descriptor (0 to 2), where `printf` writes. The socket stays with the kernel, or goes \
-         back to it.",
+         credentials with each message, kernel TLS, TCP repair, `TCP_INQ` (gRPC), `SO_TIMESTAMP`, `O_ASYNC`; or the C \
+         library reads or writes it by itself: `fdopen`, `dprintf` and its relatives, `aio_read`, `aio_write`, \
+         `lio_listio`, `backtrace_symbols_fd`; or it was duplicated to a standard descriptor (0 to 2), where `printf` \
+         writes. The socket stays with the kernel, or goes back to it.",
         "",
     )
     .on("reference/differences.md"),

@@ -94,7 +94,7 @@ fn zookeeper() {
         server.wait_for_port("127.0.0.1", port);
         let client = stage.client("java").args(small).args(&path).arg("Keeper");
         let (nodes, rounds) = if is_long() {
-            (300, "20000")
+            (300, "8000")
         } else {
             (300, "500")
         };
