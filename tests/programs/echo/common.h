@@ -49,6 +49,11 @@ static inline double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* Tells that many exchanges have been made, and that more follow. */
+static inline void say_busy(void) {
+    fprintf(stderr, "busy\n");
+}
+
 /* Tells a rate, as the harness reads it. */
 static inline void figure(const char *name, double count, double since) {
     fprintf(stderr, "figure: %s: %.3f\n", name, count / (seconds() - since));

@@ -1,6 +1,7 @@
 // Echo over gRPC: a server and a client of the service in echo.proto.
 //   grpc server PORT           serves until SIGTERM
 //   grpc client PORT CALLS     makes calls, compares what comes back, prints sums
+//   grpc endless PORT          makes calls until one fails, and fails then
 #include <csignal>
 #include <memory>
 #include <string>
@@ -86,9 +87,20 @@ uint64_t stream_all(echo::Echo::Stub &stub, uint64_t count, bool is_short) {
     return all;
 }
 
+std::unique_ptr<echo::Echo::Stub> connected(const std::string &address) {
+    return echo::Echo::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+}
+
+void ask_endlessly(const std::string &address) {
+    auto stub = connected(address);
+    for (uint64_t i = 0;; i++) {
+        call(*stub, SUM_START, i, size_of(i));
+        if (i == 200) say_busy();
+    }
+}
+
 void ask(const std::string &address, uint64_t calls) {
-    auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
-    auto stub = echo::Echo::NewStub(channel);
+    auto stub = connected(address);
     uint64_t all = SUM_START;
     for (uint64_t i = 0; i < 200; i++) all = call(*stub, all, i, size_of(i));
     for (uint64_t i = 0; i < 3; i++) all = call(*stub, all, i, 3000000);
@@ -109,10 +121,12 @@ void ask(const std::string &address, uint64_t calls) {
 } // namespace
 
 int main(int count, char **words) {
-    check(count > 2, "grpc server PORT | grpc client PORT CALLS");
+    check(count > 2, "grpc server PORT | grpc client PORT CALLS | grpc endless PORT");
     auto address = std::string("127.0.0.1:") + words[2];
     if (std::string(words[1]) == "server") {
         serve(address);
+    } else if (std::string(words[1]) == "endless") {
+        ask_endlessly(address);
     } else {
         check(count > 3, "grpc client PORT CALLS");
         ask(address, std::stoull(words[3]));

@@ -1,9 +1,12 @@
 /* Echo over ONC RPC (libtirpc), with the code that rpcgen makes of echo.x; without a port mapper.
  *   onc_rpc server PORT            serves until a client asks for the end
- *   onc_rpc client PORT CALLS      makes calls, compares what comes back, prints a sum */
+ *   onc_rpc client PORT CALLS      makes calls, compares what comes back, prints a sum
+ *   onc_rpc endless PORT           makes calls until one fails, and fails then
+ *   onc_rpc end PORT               asks for the end */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "common.h"
@@ -60,7 +63,7 @@ static uint64_t call(CLIENT *client, uint64_t from, uint64_t number, size_t size
     return all;
 }
 
-static void ask(const char *port, uint64_t calls) {
+static CLIENT *connected(const char *port) {
     struct sockaddr_in address = address_of(port);
     int any = RPC_ANYSOCK;
     CLIENT *client = clnttcp_create(&address, ECHO_PROGRAM, ECHO_VERSION, &any, 0, 0);
@@ -68,6 +71,25 @@ static void ask(const char *port, uint64_t calls) {
     check(client != NULL, "a client");
     struct timeval limit = {.tv_sec = 60};
     clnt_control(client, CLSET_TIMEOUT, (char *)&limit);
+    return client;
+}
+
+static void ask_for_the_end(const char *port) {
+    CLIENT *client = connected(port);
+    check(echo_end_1(NULL, client) != NULL, "the end is answered");
+    clnt_destroy(client);
+}
+
+static void ask_endlessly(const char *port) {
+    CLIENT *client = connected(port);
+    for (uint64_t i = 0;; i++) {
+        call(client, SUM_START, i, size_of(i));
+        if (i == 200) say_busy();
+    }
+}
+
+static void ask(const char *port, uint64_t calls) {
+    CLIENT *client = connected(port);
     uint64_t all = SUM_START;
     for (uint64_t i = 0; i < 400; i++) all = call(client, all, i, size_of(i));
     double since = seconds();
@@ -76,15 +98,20 @@ static void ask(const char *port, uint64_t calls) {
     since = seconds();
     for (uint64_t i = 0; i < calls / 100; i++) all = call(client, all, i, ECHO_BYTES_MAX);
     figure("calls of 1 MB a second", (double)(calls / 100), since);
-    check(echo_end_1(NULL, client) != NULL, "the end is answered");
     clnt_destroy(client);
     printf("all %llx\n", (unsigned long long)all);
 }
 
 int main(int count, char **words) {
-    check(count > 2, "onc_rpc server PORT | onc_rpc client PORT CALLS");
+    /* Who writes to an end that was killed is told so by the call. */
+    signal(SIGPIPE, SIG_IGN);
+    check(count > 2, "onc_rpc server PORT | onc_rpc client PORT CALLS | onc_rpc endless PORT | onc_rpc end PORT");
     if (strcmp(words[1], "server") == 0) {
         serve(words[2]);
+    } else if (strcmp(words[1], "endless") == 0) {
+        ask_endlessly(words[2]);
+    } else if (strcmp(words[1], "end") == 0) {
+        ask_for_the_end(words[2]);
     } else {
         check(count > 3, "onc_rpc client PORT CALLS");
         ask(words[2], strtoull(words[3], NULL, 10));

@@ -115,21 +115,25 @@ fn protoc(folder: &Path, plugin: &str, options: &[&str]) {
     run(protoc.arg(include(&proto)).arg(proto.join("echo.proto")));
 }
 
+fn grpc_program() -> PathBuf {
+    let from = sources(&["grpc.cc", "echo.proto", "common.h"]);
+    made(place("grpc"), &from, |program| {
+        let folder = program.parent().unwrap();
+        protoc(folder, "grpc_cpp_plugin", &["--cpp_out", "--grpc_out"]);
+        let mut flags = Command::new("pkg-config");
+        let flags = run(flags.args(["--cflags", "--libs", "grpc++", "protobuf"]));
+        let includes = [folder, &source("echo")].map(include);
+        let mut options: Vec<_> = includes.iter().map(String::as_str).collect();
+        options.extend(["-O1", "-g0"]);
+        options.extend(flags.split_whitespace());
+        compile("c++", &from[..1], program, &options);
+    })
+}
+
 #[test]
 fn grpc_cpp() {
     let play = |stage: &Stage| -> Observed {
-        let from = sources(&["grpc.cc", "echo.proto", "common.h"]);
-        let program = made(place("grpc"), &from, |program| {
-            let folder = program.parent().unwrap();
-            protoc(folder, "grpc_cpp_plugin", &["--cpp_out", "--grpc_out"]);
-            let mut flags = Command::new("pkg-config");
-            let flags = run(flags.args(["--cflags", "--libs", "grpc++", "protobuf"]));
-            let includes = [folder, &source("echo")].map(include);
-            let mut options: Vec<_> = includes.iter().map(String::as_str).collect();
-            options.extend(["-O1", "-g0"]);
-            options.extend(flags.split_whitespace());
-            compile("c++", &from[..1], program, &options);
-        });
+        let program = grpc_program();
         let port = stage.free_port();
         let server = serve(stage, &program, port);
         let seen = ask(stage, &program, port, amount(400, 20_000));
@@ -194,50 +198,57 @@ fn zeromq() {
         .run_with(&needs, play);
 }
 
+const ONC_RPC_NEEDS: &[Need] = &[
+    ("cc", "gcc"),
+    ("rpcgen", "rpcsvc-proto"),
+    ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
+];
+
+fn onc_rpc_program() -> PathBuf {
+    let from = sources(&["onc_rpc.c", "echo.x", "common.h"]);
+    made(place("onc_rpc"), &from, |program| {
+        let folder = program.parent().unwrap();
+        std::fs::copy(&from[1], folder.join("echo.x")).unwrap();
+        let mut all = vec![from[0].clone()];
+        // The header, what both ends encode by, the client's functions and the server's, without `main`.
+        for (option, file) in [
+            ("-h", "echo.h"),
+            ("-c", "echo_xdr.c"),
+            ("-l", "echo_clnt.c"),
+            ("-m", "echo_svc.c"),
+        ] {
+            let file = folder.join(file);
+            // It writes over nothing.
+            let _ = std::fs::remove_file(&file);
+            let mut rpcgen = Command::new("rpcgen");
+            let rpcgen = rpcgen.current_dir(folder);
+            run(rpcgen.arg(option).arg("-o").arg(&file).arg("echo.x"));
+            all.push(file);
+        }
+        all.retain(|file| file.extension().is_some_and(|ending| ending == "c"));
+        let includes = [folder, &source("echo"), Path::new("/usr/include/tirpc")].map(include);
+        let mut options: Vec<_> = includes.iter().map(String::as_str).collect();
+        options.push("-ltirpc");
+        compile("cc", &all, program, &options);
+    })
+}
+
 #[test]
 fn onc_rpc() {
-    let needs = [
-        ("cc", "gcc"),
-        ("rpcgen", "rpcsvc-proto"),
-        ("/usr/include/tirpc/rpc/rpc.h", "libtirpc-dev"),
-    ];
     let play = |stage: &Stage| -> Observed {
-        let from = sources(&["onc_rpc.c", "echo.x", "common.h"]);
-        let program = made(place("onc_rpc"), &from, |program| {
-            let folder = program.parent().unwrap();
-            std::fs::copy(&from[1], folder.join("echo.x")).unwrap();
-            let mut all = vec![from[0].clone()];
-            // The header, what both ends encode by, the client's functions and the server's, without `main`.
-            for (option, file) in [
-                ("-h", "echo.h"),
-                ("-c", "echo_xdr.c"),
-                ("-l", "echo_clnt.c"),
-                ("-m", "echo_svc.c"),
-            ] {
-                let file = folder.join(file);
-                // It writes over nothing.
-                let _ = std::fs::remove_file(&file);
-                let mut rpcgen = Command::new("rpcgen");
-                let rpcgen = rpcgen.current_dir(folder);
-                run(rpcgen.arg(option).arg("-o").arg(&file).arg("echo.x"));
-                all.push(file);
-            }
-            all.retain(|file| file.extension().is_some_and(|ending| ending == "c"));
-            let includes = [folder, &source("echo"), Path::new("/usr/include/tirpc")].map(include);
-            let mut options: Vec<_> = includes.iter().map(String::as_str).collect();
-            options.push("-ltirpc");
-            compile("cc", &all, program, &options);
-        });
+        let program = onc_rpc_program();
         let port = stage.free_port();
         let server = serve(stage, &program, port);
         let seen = ask(stage, &program, port, amount(400, 100_000));
+        let words = ["end", &port.to_string()];
+        stage.client(&program).args(words).text(LIMIT_S);
         let _ = server.wait(LIMIT_S).success();
         seen
     };
     Scenario::new("onc-rpc")
         .one_sided()
         .explained()
-        .run_with(&needs, play);
+        .run_with(ONC_RPC_NEEDS, play);
 }
 
 #[test]
@@ -262,4 +273,43 @@ fn thrift() {
         .one_sided()
         .explained()
         .run_with(&needs, play);
+}
+
+/// A client that is busy is killed, and the server serves the next one; then the server is killed, and a
+/// client that is busy ends by itself, and says that a call has failed.
+fn killed(stage: &Stage, program: &Path) -> Observed {
+    let port = stage.free_port();
+    let server = serve(stage, program, port);
+    let busy = || {
+        let words = ["endless", &port.to_string()];
+        let mut client = stage.client(program).args(words).start();
+        client.wait_for_text("busy", LIMIT_S);
+        client
+    };
+    let _ = busy().stop(Signal::KILL, 60);
+    let mut seen = ask(stage, program, port, 400);
+    let client = busy();
+    let _ = server.stop(Signal::KILL, 60);
+    let output = client.wait(LIMIT_S);
+    // In which words depends on the moment.
+    seen += &format!("{}\n", output.status);
+    assert!(output.stderr.contains("not so: "), "{}", output.stderr);
+    seen
+}
+
+#[test]
+fn grpc_killed() {
+    let play = |stage: &Stage| killed(stage, &grpc_program());
+    Scenario::new("grpc-killed")
+        .one_sided()
+        .never_upgraded()
+        .run_with(GRPC_NEEDS, play);
+}
+
+#[test]
+fn onc_rpc_killed() {
+    let play = |stage: &Stage| killed(stage, &onc_rpc_program());
+    Scenario::new("onc-rpc-killed")
+        .one_sided()
+        .run_with(ONC_RPC_NEEDS, play);
 }
