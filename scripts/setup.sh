@@ -174,6 +174,10 @@ has:tirpc           libtirpc-dev
 has:zeromq          libzmq3-dev
 thrift              thrift-compiler
 has:thrift          python3-thrift
+has:omniorb         libomniorb4-dev
+omniidl             omniidl
+omniNames           omniorb-nameserver
+nameclt             omniorb
 "
 
 # The package of Python's own tests bears the version of Python: of the one that
@@ -202,6 +206,8 @@ has_liburing() { [[ -e /usr/include/liburing.h ]]; }
 has_tirpc() { [[ -e /usr/include/tirpc/rpc/rpc.h ]]; }
 
 has_zeromq() { [[ -e /usr/include/zmq.h ]]; }
+
+has_omniorb() { [[ -e /usr/include/omniORB4/CORBA.h ]]; }
 
 has_thrift() { /usr/bin/python3 -c 'import thrift.Thrift' 2>/dev/null; }
 
