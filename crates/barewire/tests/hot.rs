@@ -234,3 +234,26 @@ fn no_message_waits_for_a_thread_that_has_stopped_polling() {
         connections[0].send(&[0; 8]).unwrap();
     });
 }
+
+#[test]
+fn a_poll_of_memory_takes_messages_and_does_not_tell_of_the_end() {
+    let (_server, mut accepted, _client, mut connections) = connected("once", 1);
+    let (receiver, mut buffer) = (accepted[0].receiver(), [0; 8]);
+    assert_eq!(receiver.poll_once(&mut buffer), Ok(None));
+    for len in [0, 7, 8] {
+        connections[0].send(&b"12345678"[..len]).unwrap();
+        assert_eq!(receiver.poll_once(&mut buffer), Ok(Some(len)));
+        assert_eq!(buffer[..len], b"12345678"[..len]);
+    }
+    connections[0].send(&[1; 20]).unwrap();
+    let too_small = receiver.poll_once(&mut buffer).unwrap_err();
+    assert!(matches!(too_small, Error::BufferTooSmall { needed_bytes, .. } if needed_bytes == 20));
+    let mut long = Vec::new();
+    assert_eq!(receiver.try_recv_into(&mut long), Ok(Some(20)));
+    assert!(long.iter().all(|&byte| byte == 1));
+    drop(connections);
+    eventually("the end is there", || {
+        assert_eq!(receiver.poll_once(&mut buffer), Ok(None));
+        receiver.try_recv(&mut buffer) == Err(Error::Finished)
+    });
+}

@@ -18,14 +18,16 @@ pub(crate) mod receiving;
 pub(crate) mod sending;
 pub(crate) mod state;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use barewire::{Event, Node, NodeConfig};
 use barewire_proto::matching::Matching;
 
 use crate::raw;
-use state::{Engine, Link, NAME_BYTES, Name, Out, error_number};
+use receiving::Look;
+use sending::STAGED_BYTES_MAX;
+use state::{Ended, Engine, Link, NAME_BYTES, Name, Out, error_number};
 
 /// The receive ring of a connection. A quarter of it is the longest record. Its pages are taken as they are used.
 const RING_BYTES: usize = 256 << 10;
@@ -33,8 +35,12 @@ const RING_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 64;
 /// Messages that are taken from a connection at once.
 const MESSAGES_MAX: usize = 32;
-/// Of so many calls, one looks at all connections, even if there is always something from the one of the last message.
-const TURNS_BETWEEN_POLLS: u32 = 16;
+/// The longest record that is copied out of the connection before it is looked at. Longer ones are read in place: there
+/// a copy costs more than a look that fails.
+const ARRIVING_BYTES: usize = 1 << 10;
+/// Of so many calls, one asks the node, and looks at all connections, even if there is always something from the one of
+/// the last message.
+const TURNS_BETWEEN_POLLS: u32 = 8;
 /// Connections that are looked at in one turn, beside those that the node reports. A node that is polled looks at
 /// connections less and less often the longer nothing comes. Where each read gives way to other ranks, a turn is long.
 const LINKS_PER_TURN: usize = 32;
@@ -63,7 +69,7 @@ impl Engine {
             peers: Vec::new(),
             by_name: HashMap::new(),
             links: Vec::new(),
-            recent: None,
+            recent: 0,
             next_link: 0,
             tagged: Matching::new(),
             plain: Matching::new(),
@@ -71,48 +77,65 @@ impl Engine {
             sends: HashMap::new(),
             pulls: HashMap::new(),
             busy: Vec::new(),
-            staging: Vec::new(),
+            staging: vec![0; STAGED_BYTES_MAX].into(),
+            arriving: vec![0; ARRIVING_BYTES].into(),
             events: Vec::new(),
             turns: 0,
-            ended: VecDeque::new(),
+            ended: Ended::default(),
         })
     }
 
     /// Takes all operations as far as they go now. Returns whether anything happened.
     pub(crate) fn progress(&mut self) -> bool {
-        let mut worked = false;
-        if let Some(recent) = self.recent {
-            worked = self.drain(recent, MESSAGES_MAX) > 0;
-        }
-        if !worked {
-            worked = self.look();
-        }
         self.turns = self.turns.wrapping_add(1);
-        if !worked || self.turns % TURNS_BETWEEN_POLLS == 0 {
+        let is_time = self.turns % TURNS_BETWEEN_POLLS == 0;
+        let mut worked = self.drain(self.recent, MESSAGES_MAX, Look::Quick) > 0;
+        if !worked || is_time {
+            worked |= self.look();
+        }
+        if is_time {
             worked |= self.poll();
         }
         if !self.busy.is_empty() {
-            for peer in std::mem::take(&mut self.busy) {
-                worked |= self.flush(peer);
-                if !self.peers[peer].backlog.is_empty() && !self.busy.contains(&peer) {
-                    self.busy.push(peer);
-                }
-            }
+            worked |= self.flush_all();
         }
         worked
     }
 
-    /// Looks at the connections in turn. Returns whether there was anything.
+    /// Sends what waits for peers, as far as there is room. Returns whether any went.
+    #[inline(never)]
+    fn flush_all(&mut self) -> bool {
+        let mut any = false;
+        for peer in std::mem::take(&mut self.busy) {
+            any |= self.flush(peer);
+            if !self.peers[peer].backlog.is_empty() && !self.busy.contains(&peer) {
+                self.busy.push(peer);
+            }
+        }
+        any
+    }
+
+    /// Looks at the connections in turn, but for that of the last message. Returns whether there was anything.
+    #[inline]
     fn look(&mut self) -> bool {
-        let links = self.links.len();
+        let (links, recent) = (self.links.len(), self.recent);
         let mut any = false;
         for _ in 0..links.min(LINKS_PER_TURN) {
-            let index = self.next_link % links;
-            self.next_link = index + 1;
-            if self.drain(index, MESSAGES_MAX) > 0 {
-                self.recent = Some(index);
-                any = true;
+            let next = self.next_link + 1;
+            self.next_link = if next < links { next } else { 0 };
+            if self.next_link != recent {
+                any |= self.take_all(self.next_link, Look::Quick);
             }
+        }
+        any
+    }
+
+    /// Takes what is there in a connection. Returns whether there was anything.
+    #[inline(never)]
+    fn take_all(&mut self, index: usize, look: Look) -> bool {
+        let any = self.drain(index, MESSAGES_MAX, look) > 0;
+        if any {
+            self.recent = index;
         }
         any
     }
@@ -132,10 +155,7 @@ impl Engine {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Ready(connection) => {
-                let index = connection.index();
-                if self.drain(index, MESSAGES_MAX) > 0 {
-                    self.recent = Some(index);
-                }
+                self.take_all(connection.index(), Look::Asked);
             }
             Event::Request(request) => self.requested(request),
             Event::Connected(connection) => self.connected(*connection),
@@ -147,7 +167,7 @@ impl Engine {
             }
             Event::Closed { connection, reason } => {
                 let index = connection.index();
-                while self.drain(index, MESSAGES_MAX) > 0 {}
+                while self.take_all(index, Look::Asked) {}
                 if let Some(link) = self.links.get_mut(index).and_then(Option::take) {
                     let peer = link.peer;
                     drop(link);

@@ -173,7 +173,8 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
         receives.size = BACKLOG_MAX;
         receives.iov_limit = IOV_MAX;
         fill_endpoint(&mut *info.ep_attr);
-        fill_domain(&mut *info.domain_attr);
+        let domain = asked.and_then(|asked| asked.domain_attr.as_ref());
+        fill_domain(&mut *info.domain_attr, domain);
         let fabric: &mut fi_fabric_attr = &mut *info.fabric_attr;
         fabric.name = libc::strdup(NAME.as_ptr());
         fabric.prov_version = 1;
@@ -189,10 +190,14 @@ fn fill_endpoint(endpoint: &mut fi_ep_attr) {
     endpoint.rx_ctx_cnt = 1;
 }
 
-fn fill_domain(domain: &mut fi_domain_attr) {
+fn fill_domain(domain: &mut fi_domain_attr, asked: Option<&fi_domain_attr>) {
     // SAFETY: a text; libfabric frees the copy.
     domain.name = unsafe { libc::strdup(NAME.as_ptr()) };
-    domain.threading = raw::FI_THREAD_SAFE;
+    // Whose calls do not overlap, needs no lock.
+    domain.threading = match asked.map(|asked| asked.threading) {
+        Some(raw::FI_THREAD_DOMAIN) => raw::FI_THREAD_DOMAIN,
+        _ => raw::FI_THREAD_SAFE,
+    };
     domain.control_progress = raw::FI_PROGRESS_MANUAL;
     domain.data_progress = raw::FI_PROGRESS_MANUAL;
     domain.resource_mgmt = raw::FI_RM_ENABLED;

@@ -6,7 +6,8 @@
 //!
 //! What holds for all of it:
 //!
-//! - The objects of a domain share one lock. So a program may call from any thread (`FI_THREAD_SAFE`).
+//! - The objects of a domain share one lock. So a program may call from any thread (`FI_THREAD_SAFE`). One that asks for
+//!   `FI_THREAD_DOMAIN` does not let its calls overlap, and needs no lock.
 //! - Progress is made when a completion queue is read (`FI_PROGRESS_MANUAL`). Nothing but a read that is to wait does.
 //! - No panic crosses the border: it becomes `FI_EOTHER`.
 

@@ -16,6 +16,42 @@ struct Piece {
     len_bytes: usize,
 }
 
+impl Piece {
+    /// What of it lies in `range`.
+    #[inline]
+    fn part(&self, range: &Range<usize>) -> Piece {
+        let begin = range.start.min(self.len_bytes);
+        let end = range.end.clamp(begin, self.len_bytes);
+        Piece {
+            start: self.start.wrapping_add(begin),
+            len_bytes: end - begin,
+        }
+    }
+
+    /// # Safety
+    /// The program has lent it, and nobody writes it while the reference is used.
+    #[inline]
+    unsafe fn bytes<'a>(&self) -> &'a [u8] {
+        match self.len_bytes {
+            // Of no bytes, the address may be none.
+            0 => &[],
+            // SAFETY: the caller says so.
+            _ => unsafe { std::slice::from_raw_parts(self.start, self.len_bytes) },
+        }
+    }
+
+    /// # Safety
+    /// As [`Piece::bytes`], and nobody reads it meanwhile.
+    #[inline]
+    unsafe fn bytes_mut<'a>(&self) -> &'a mut [u8] {
+        match self.len_bytes {
+            0 => &mut [],
+            // SAFETY: the caller says so.
+            _ => unsafe { std::slice::from_raw_parts_mut(self.start, self.len_bytes) },
+        }
+    }
+}
+
 /// One or several pieces of memory, one after the other.
 #[derive(Clone, Debug)]
 pub(crate) struct Lent {
@@ -105,20 +141,31 @@ impl Lent {
     }
 
     /// Shows the bytes of `range`, in order. What lies outside is left out.
+    #[inline]
     pub(crate) fn read(&self, range: Range<usize>, mut each: impl FnMut(&[u8])) {
+        if self.more.is_empty() {
+            let part = self.first.part(&range);
+            // SAFETY: a part of what was lent, which nobody writes meanwhile.
+            return each(unsafe { part.bytes() });
+        }
         for part in self.parts(range) {
             // SAFETY: a part of what was lent, which nobody writes meanwhile.
-            each(unsafe { std::slice::from_raw_parts(part.start, part.len_bytes) });
+            each(unsafe { part.bytes() });
         }
     }
 
     /// Has the bytes of `range` written, in order, with their offset from its beginning. What lies outside is left out.
+    #[inline]
     pub(crate) fn write(&mut self, range: Range<usize>, mut each: impl FnMut(usize, &mut [u8])) {
+        if self.more.is_empty() {
+            let part = self.first.part(&range);
+            // SAFETY: a part of what was lent, which nobody else uses meanwhile.
+            return each(0, unsafe { part.bytes_mut() });
+        }
         let mut done_bytes = 0;
         for part in self.parts(range) {
             // SAFETY: a part of what was lent, which nobody else uses meanwhile.
-            let bytes = unsafe { std::slice::from_raw_parts_mut(part.start, part.len_bytes) };
-            each(done_bytes, bytes);
+            each(done_bytes, unsafe { part.bytes_mut() });
             done_bytes += part.len_bytes;
         }
     }

@@ -61,6 +61,7 @@ constants! {
     FI_ADDR_STR: u32 = 9;
     FI_AV_TABLE: c_int = 2;
     FI_THREAD_SAFE: c_int = 1;
+    FI_THREAD_DOMAIN: c_int = 3;
     FI_PROGRESS_UNSPEC: c_int = 0;
     FI_PROGRESS_MANUAL: c_int = 2;
     FI_RM_ENABLED: c_int = 2;

@@ -44,6 +44,25 @@ pub(crate) struct Label {
     pub(crate) data: Option<u32>,
 }
 
+impl Label {
+    fn flags(self) -> u8 {
+        u8::from(self.data.is_some()) * HAS_DATA + u8::from(self.tag.is_some()) * HAS_TAG
+    }
+
+    /// The beginning of a record that is about such a message.
+    #[inline]
+    fn head_of(self, kind: u8) -> [u8; HEAD_BYTES] {
+        let data = self.data.unwrap_or_default();
+        head(kind, self.flags(), data, self.tag.unwrap_or_default())
+    }
+
+    /// The beginning of a `Whole` record: the message follows.
+    #[inline]
+    pub(crate) fn head(self) -> [u8; HEAD_BYTES] {
+        self.head_of(WHOLE)
+    }
+}
+
 /// Where a long message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Long {
@@ -79,17 +98,10 @@ impl Record {
     /// Writes it, and returns its length in bytes.
     #[inline]
     pub(crate) fn write(&self, into: &mut [u8; RECORD_BYTES_MAX]) -> usize {
-        let flags = |label: &Label| {
-            u8::from(label.data.is_some()) * HAS_DATA + u8::from(label.tag.is_some()) * HAS_TAG
-        };
-        let of = |kind, label: &Label| {
-            let data = label.data.unwrap_or_default();
-            head(kind, flags(label), data, label.tag.unwrap_or_default())
-        };
         let (head, words): (_, &[u64]) = match self {
-            Record::Whole(label) => (of(WHOLE, label), &[]),
+            Record::Whole(label) => (label.head(), &[]),
             Record::Long(label, long) => (
-                of(LONG, label),
+                label.head_of(LONG),
                 &[
                     long.send,
                     long.len_bytes,

@@ -1,20 +1,55 @@
 //! What the objects of a domain share, under one lock: endpoints, completion queues, tables of addresses.
+//!
+//! A program that has asked for `FI_THREAD_DOMAIN` promises that its calls for a domain and its objects do not overlap.
+//! Then there is no lock: to take one and give it back costs as much as the rest of a call.
 
+use std::cell::UnsafeCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use barewire_proto::matching::Pattern;
 
 use crate::engine::receiving::Peek;
 use crate::engine::sending::Outgoing;
-use crate::engine::state::{Completion, Engine, Name};
+use crate::engine::state::{Completion, Engine, Name, RECEIVES, SENDS};
 use crate::memory::{Context, Lent};
 use crate::raw;
 
+/// Completions that one read may take of a queue so that the next one looks whether there are more.
+const READ_AGAIN_FROM: usize = 32;
+
 /// The shared state of a domain.
-#[derive(Default)]
-pub(crate) struct Space(Mutex<Inner>);
+pub(crate) struct Space {
+    /// `None`: the program calls from one thread at a time.
+    lock: Option<Mutex<()>>,
+    inner: UnsafeCell<Inner>,
+}
+
+// SAFETY: only `Space::lock` reaches the state. Either the lock is held meanwhile, or the program has promised that no
+// two of its calls overlap; and the state may go from thread to thread.
+unsafe impl Sync for Space where Inner: core::marker::Send {}
+
+/// The state of a domain, for one call.
+pub(crate) struct Guard<'a> {
+    inner: &'a mut Inner,
+    _held: Option<MutexGuard<'a, ()>>,
+}
+
+impl Deref for Guard<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        self.inner
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
+        self.inner
+    }
+}
 
 /// What the lock guards. Objects are named by their places, which are not used again.
 #[derive(Default)]
@@ -57,11 +92,70 @@ impl Way {
 /// A completion queue.
 #[derive(Default)]
 pub(crate) struct Queue {
-    pub(crate) entries: VecDeque<(usize, Completion)>,
     /// The endpoints that are bound to it.
     pub(crate) endpoints: Vec<usize>,
+    /// Whose completions it has: endpoints, and which list of theirs.
+    parts: Vec<(usize, usize)>,
+    /// The part that the next read begins with.
+    first: usize,
+    /// What endpoints have left that are closed, and the senders' addresses.
+    left: VecDeque<(Completion, u64)>,
+    /// The last read has found out that there is no more.
+    is_exhausted: bool,
     /// Reads that found nothing, one after the other.
     pub(crate) idle: u32,
+}
+
+impl Queue {
+    /// Takes the completions of an endpoint that `bound` has bound to it, at its place among the queues.
+    pub(crate) fn add(&mut self, own: usize, endpoint: usize, bound: &Bound) {
+        self.remove(endpoint);
+        self.endpoints.push(endpoint);
+        let ways = [(RECEIVES, bound.receives), (SENDS, bound.sends)];
+        for (direction, _) in ways.iter().filter(|(_, way)| way.queue == Some(own)) {
+            let list = bound.engine.ended.places[*direction];
+            let part = list.map(|list| (endpoint, list));
+            if let Some(part) = part.filter(|part| !self.parts.contains(part)) {
+                self.parts.push(part);
+            }
+        }
+    }
+
+    fn remove(&mut self, endpoint: usize) {
+        self.endpoints.retain(|&other| other != endpoint);
+        self.parts.retain(|&(other, _)| other != endpoint);
+        self.first = 0;
+    }
+
+    /// The only part, if nothing else is to be told.
+    #[inline]
+    fn lone_part(&self) -> Option<(usize, usize)> {
+        match (&self.parts[..], self.left.is_empty()) {
+            ([part], true) => Some(*part),
+            _ => None,
+        }
+    }
+
+    /// Hands at most `count` completions to `give` that closed endpoints have left. Returns how many, and whether the
+    /// next one is a failure.
+    #[inline]
+    fn take_left(
+        &mut self,
+        count: usize,
+        give: &mut impl FnMut(usize, &Completion, u64),
+    ) -> (usize, bool) {
+        let mut taken = 0;
+        while taken < count {
+            match self.left.front() {
+                Some((done, _)) if done.error != 0 => return (taken, true),
+                Some((done, source)) => give(taken, done, *source),
+                None => break,
+            }
+            self.left.pop_front();
+            taken += 1;
+        }
+        (taken, false)
+    }
 }
 
 /// A table of addresses.
@@ -109,9 +203,25 @@ pub(crate) struct Wanted {
 }
 
 impl Space {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
+    /// A domain with nothing in it. `is_serial`: no two calls overlap.
+    pub(crate) fn new(is_serial: bool) -> Space {
+        Space {
+            lock: (!is_serial).then(Mutex::default),
+            inner: UnsafeCell::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_> {
         // A panic was reported by the call that it ended.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let held = self.lock.as_ref().map(Mutex::lock);
+        let held = held.map(|held| held.unwrap_or_else(PoisonError::into_inner));
+        Guard {
+            // SAFETY: nobody else has a reference: they would hold the lock, or be in a call that overlaps with this one.
+            // No call of this crate asks for the state again before it has dropped the guard.
+            inner: unsafe { &mut *self.inner.get() },
+            _held: held,
+        }
     }
 }
 
@@ -137,6 +247,33 @@ impl Bound {
             peers: Vec::new(),
         }
     }
+
+    /// Has completions of one direction go to this queue.
+    pub(crate) fn bind_queue(&mut self, direction: usize, queue: usize, selective: bool) {
+        let way = match direction {
+            SENDS => &mut self.sends,
+            _ => &mut self.receives,
+        };
+        way.queue = Some(queue);
+        way.selective = selective;
+        let is_one = self.sends.queue == self.receives.queue;
+        self.engine.ended.places = [
+            self.receives.queue.map(|_| RECEIVES),
+            self.sends
+                .queue
+                .map(|_| if is_one { RECEIVES } else { SENDS }),
+        ];
+    }
+
+    /// The address of a sender in the table, if it is there.
+    fn address_of(&self, tables: &[Option<Table>], source: Option<u32>) -> u64 {
+        let table = self.table.and_then(|at| tables[at].as_ref());
+        let name = source.and_then(|peer| self.engine.name_of(peer));
+        let found = table
+            .zip(name)
+            .map(|(table, name)| table.by_name.get(&name).copied());
+        found.flatten().unwrap_or(raw::FI_ADDR_NOTAVAIL)
+    }
 }
 
 impl Inner {
@@ -156,7 +293,14 @@ impl Inner {
         if let Some(&Some(peer)) = bound.peers.get(at) {
             return Ok(peer);
         }
-        let table = bound.table.ok_or(raw::FI_ENOAV)?;
+        self.find_peer(endpoint, at, address)
+    }
+
+    /// As [`Inner::peer`], for the first time.
+    #[cold]
+    #[inline(never)]
+    fn find_peer(&mut self, endpoint: usize, at: usize, address: u64) -> Result<usize, c_int> {
+        let table = self.enabled(endpoint)?.table.ok_or(raw::FI_ENOAV)?;
         let table = self.tables[table].as_ref().ok_or(raw::FI_ENOAV)?;
         let name = table.name(address).ok_or(raw::FI_EINVAL)?;
         let bound = self.enabled(endpoint)?;
@@ -197,9 +341,7 @@ impl Inner {
             inject: send.inject || flags & raw::FI_INJECT != 0,
             delivery: flags & (raw::FI_DELIVERY_COMPLETE | raw::FI_MATCH_COMPLETE) != 0,
         };
-        bound.engine.send(peer, send.memory, &outgoing)?;
-        self.collect(endpoint);
-        Ok(())
+        bound.engine.send(peer, send.memory, &outgoing)
     }
 
     /// Posts a receive, peeks, or receives what was claimed.
@@ -243,73 +385,158 @@ impl Inner {
         } else {
             bound.engine.receive(tagged, pattern, receive);
         }
-        self.collect(endpoint);
         Ok(())
     }
 
     /// Ends the posted receive of this context, if there is one.
     pub(crate) fn cancel(&mut self, endpoint: usize, context: Context) -> Result<(), c_int> {
         self.enabled(endpoint)?.engine.cancel(context);
-        self.collect(endpoint);
         Ok(())
     }
 
-    /// Takes what has ended at an endpoint to its queues.
+    /// Takes the operations of all endpoints of a queue further, unless as many as `count` have ended already. Then hands
+    /// at most `count` completions of success to `give`, with their number and, if that is asked for, the address of
+    /// the sender. Returns how many.
+    ///
+    /// # Errors
+    /// `FI_EAVAIL`: the next one is a failure.
     #[inline]
-    pub(crate) fn collect(&mut self, endpoint: usize) {
-        let Some(Some(bound)) = self.endpoints.get_mut(endpoint) else {
-            return;
-        };
-        while let Some(done) = bound.engine.ended.pop_front() {
-            let way = match done.of_send {
-                true => bound.sends,
-                false => bound.receives,
-            };
-            if let Some(Some(queue)) = way.queue.and_then(|at| self.queues.get_mut(at)) {
-                queue.entries.push_back((endpoint, done));
-            }
+    pub(crate) fn read(
+        &mut self,
+        queue: usize,
+        count: usize,
+        wants_sources: bool,
+        mut give: impl FnMut(usize, &Completion, u64),
+    ) -> Result<usize, c_int> {
+        let of = self.queue(queue)?;
+        if std::mem::take(&mut of.is_exhausted) && count > 0 {
+            return Ok(0);
         }
-    }
-
-    /// Takes the operations of all endpoints of a queue further, unless the queue has as many entries already.
-    #[inline]
-    pub(crate) fn progress(&mut self, queue: usize, entries: usize) {
-        let Some(Some(of)) = self.queues.get(queue) else {
-            return;
-        };
-        if of.entries.len() >= entries.max(1) {
-            return;
-        }
-        for at in 0..of.endpoints.len() {
-            let Some(Some(of)) = self.queues.get(queue) else {
-                return;
-            };
-            let endpoint = of.endpoints[at];
-            if let Ok(bound) = self.enabled(endpoint) {
+        if let Some((endpoint, list)) = of.lone_part() {
+            let bound = self.enabled(endpoint)?;
+            if bound.engine.ended.lists[list].len() < count.max(1) {
                 bound.engine.progress();
-                self.collect(endpoint);
+            }
+            if bound.engine.ended.lists[list].is_empty() {
+                return Ok(0);
+            }
+        } else {
+            self.progress(queue, count.max(1))?;
+        }
+        let (endpoints, tables) = (&mut self.endpoints, &self.tables);
+        let of = self.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
+        let (mut taken, mut failed) = of.take_left(count, &mut give);
+        for turn in 0..of.parts.len() {
+            let at = of.first + turn;
+            let at = at.checked_sub(of.parts.len()).unwrap_or(at);
+            let (endpoint, list) = of.parts[at];
+            let Some(Some(bound)) = endpoints.get_mut(endpoint) else {
+                continue;
+            };
+            while taken < count && !failed {
+                let Some(done) = bound.engine.ended.lists[list].front() else {
+                    break;
+                };
+                failed = done.error != 0;
+                if !failed {
+                    let source = match wants_sources {
+                        true => bound.address_of(tables, done.source),
+                        false => raw::FI_ADDR_NOTAVAIL,
+                    };
+                    give(taken, done, source);
+                    bound.engine.ended.lists[list].pop_front();
+                    taken += 1;
+                }
+            }
+            if taken == count {
+                // The others come first the next time.
+                of.first = if at + 1 < of.parts.len() { at + 1 } else { 0 };
+                break;
             }
         }
-    }
-
-    /// The address of a sender in an endpoint's table, if it is there.
-    pub(crate) fn address_of(&self, endpoint: usize, source: Option<Name>) -> u64 {
-        let bound = self.endpoints.get(endpoint).and_then(Option::as_ref);
-        let table = bound.and_then(|bound| bound.table);
-        let table = table.and_then(|at| self.tables[at].as_ref());
-        let found = table
-            .zip(source)
-            .map(|(table, name)| table.by_name.get(&name).copied());
-        found.flatten().unwrap_or(raw::FI_ADDR_NOTAVAIL)
-    }
-
-    /// Removes an endpoint.
-    pub(crate) fn remove_endpoint(&mut self, endpoint: usize) {
-        for queue in self.queues.iter_mut().flatten() {
-            queue.endpoints.retain(|&other| other != endpoint);
+        of.is_exhausted = 0 < taken && taken < count.min(READ_AGAIN_FROM) && !failed;
+        match failed && taken == 0 {
+            true => Err(raw::FI_EAVAIL),
+            false => Ok(taken),
         }
-        if let Some(mut bound) = self.endpoints.get_mut(endpoint).and_then(Option::take) {
-            bound.engine.linger();
+    }
+
+    /// Takes the next failure out of a queue.
+    pub(crate) fn read_failure(&mut self, queue: usize) -> Result<Completion, c_int> {
+        let of = self.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
+        if of.left.front().is_some_and(|(done, _)| done.error != 0) {
+            let left = of.left.pop_front();
+            return left.map(|(done, _)| done).ok_or(raw::FI_EAGAIN);
+        }
+        for &(endpoint, list) in &of.parts {
+            let Some(Some(bound)) = self.endpoints.get_mut(endpoint) else {
+                continue;
+            };
+            let list = &mut bound.engine.ended.lists[list];
+            if list.front().is_some_and(|done| done.error != 0) {
+                return list.pop_front().ok_or(raw::FI_EAGAIN);
+            }
+        }
+        Err(raw::FI_EAGAIN)
+    }
+
+    #[inline]
+    pub(crate) fn queue(&mut self, queue: usize) -> Result<&mut Queue, c_int> {
+        let of = self.queues.get_mut(queue).and_then(Option::as_mut);
+        of.ok_or(raw::FI_EINVAL)
+    }
+
+    /// Has the queues of an endpoint take its completions.
+    pub(crate) fn bind_endpoint(&mut self, endpoint: usize) -> Result<(), c_int> {
+        let bound = self.endpoints[endpoint].as_ref().ok_or(raw::FI_EINVAL)?;
+        for at in [bound.receives.queue, bound.sends.queue]
+            .into_iter()
+            .flatten()
+        {
+            let queue = self.queues[at].as_mut().ok_or(raw::FI_EINVAL)?;
+            queue.add(at, endpoint, bound);
+        }
+        Ok(())
+    }
+
+    /// Takes the operations of all endpoints of a queue further, unless so many have ended already.
+    #[inline]
+    fn progress(&mut self, queue: usize, enough: usize) -> Result<(), c_int> {
+        let of = self.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
+        let mut ended = of.left.len();
+        for &(endpoint, list) in &of.parts {
+            let bound = self.endpoints.get(endpoint).and_then(Option::as_ref);
+            ended += bound.map_or(0, |bound| bound.engine.ended.lists[list].len());
+        }
+        if ended >= enough {
+            return Ok(());
+        }
+        for &endpoint in &of.endpoints {
+            if let Some(Some(bound)) = self.endpoints.get_mut(endpoint) {
+                if bound.enabled {
+                    bound.engine.progress();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes an endpoint. What has ended there can still be read.
+    pub(crate) fn remove_endpoint(&mut self, endpoint: usize) {
+        let Some(mut bound) = self.endpoints.get_mut(endpoint).and_then(Option::take) else {
+            return;
+        };
+        bound.engine.linger();
+        for queue in self.queues.iter_mut().flatten() {
+            for &(of, list) in &queue.parts {
+                if of == endpoint {
+                    for done in std::mem::take(&mut bound.engine.ended.lists[list]) {
+                        let source = bound.address_of(&self.tables, done.source);
+                        queue.left.push_back((done, source));
+                    }
+                }
+            }
+            queue.remove(endpoint);
         }
     }
 }

@@ -66,6 +66,22 @@ impl Receiver {
         }
     }
 
+    /// As [`Receiver::try_recv`], by one look at memory: a call that finds nothing does nothing else. So it does not tell of
+    /// an end, and does not see that the peer has died. It is for programs that poll many connections without a pause:
+    /// they also call [`Node::poll`](crate::Node::poll) now and then, and [`Receiver::try_recv`] when that says so.
+    ///
+    /// # Errors
+    /// [`Error::BufferTooSmall`] (the message stays), or what the peer did wrong.
+    #[inline]
+    pub fn poll_once(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
+        self.half.check_failed()?;
+        match self.half.queue.take(buffer) {
+            Taken::Message(len) => Ok(Some(self.taken(&buffer[..len]))),
+            Taken::Nothing => Ok(None),
+            Taken::Other => self.try_recv_long(buffer),
+        }
+    }
+
     /// Counts a message that was taken; returns its length.
     #[inline(always)]
     fn taken(&mut self, message: &[u8]) -> usize {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use barewire::Message;
+use barewire::{Error, Message};
 use barewire_proto::matching::{Envelope, Pattern};
 use barewire_sys::process::read_process;
 
@@ -26,33 +26,107 @@ pub(crate) enum Peek {
     Discard,
 }
 
+/// How a connection is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// By its memory alone.
+    Quick,
+    /// Because the node says that there is something: so that it learns what has become of that.
+    Asked,
+}
+
+/// The bytes of a record: copied out already, or still where the sender has put them.
+trait Bytes {
+    fn len_bytes(&self) -> usize;
+    /// Copies bytes from offset `at`, all of which are there.
+    fn read_at(&self, at: usize, into: &mut [u8]);
+}
+
+impl Bytes for &[u8] {
+    #[inline]
+    fn len_bytes(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn read_at(&self, at: usize, into: &mut [u8]) {
+        into.copy_from_slice(&self[at..at + into.len()]);
+    }
+}
+
+impl Bytes for Message<'_> {
+    fn len_bytes(&self) -> usize {
+        Message::len_bytes(self)
+    }
+
+    fn read_at(&self, at: usize, into: &mut [u8]) {
+        Message::read_at(self, at, into);
+    }
+}
+
 impl Engine {
     /// Takes messages out of a connection, at most `max`. Returns how many.
-    pub(super) fn drain(&mut self, index: usize, max: usize) -> usize {
-        let Some(mut link) = self.links.get_mut(index).and_then(Option::take) else {
-            return 0;
-        };
+    #[inline]
+    pub(super) fn drain(&mut self, index: usize, max: usize, look: Look) -> usize {
         let mut taken = 0;
         while taken < max {
-            // An error is the end of the connection, which the node reports as well.
-            let Ok(Some(message)) = link.connection.receiver().try_recv_message() else {
+            let Some(Some(link)) = self.links.get_mut(index) else {
                 break;
             };
-            self.arrived(link.peer, &message);
-            message.release();
+            let (receiver, peer) = (link.connection.receiver(), link.peer);
+            let found = match look {
+                Look::Quick => receiver.poll_once(&mut self.arriving),
+                Look::Asked => receiver.try_recv(&mut self.arriving),
+            };
+            match found {
+                Ok(Some(len_bytes)) => {
+                    let buffer = std::mem::take(&mut self.arriving);
+                    if let Some(first) = buffer.first_chunk() {
+                        self.arrived(peer, first, &&buffer[..len_bytes]);
+                    }
+                    self.arriving = buffer;
+                }
+                Ok(None) => break,
+                Err(error) if self.take_in_place(index, &error) => {}
+                Err(_) => break,
+            }
             taken += 1;
         }
+        taken
+    }
+
+    /// Takes a record that is worth to be copied once only. Returns whether it was there. Any other error than that it
+    /// is too long is the end of the connection, which the node reports as well.
+    #[cold]
+    #[inline(never)]
+    fn take_in_place(&mut self, index: usize, error: &Error) -> bool {
+        if !matches!(error, Error::BufferTooSmall { .. }) {
+            return false;
+        }
+        let Some(mut link) = self.links[index].take() else {
+            return false;
+        };
+        let message = link.connection.receiver().try_recv_message();
+        let taken = match message {
+            Ok(Some(message)) => {
+                let mut first = [0; RECORD_BYTES_MAX];
+                let len_bytes = message.len_bytes().min(RECORD_BYTES_MAX);
+                message.read_at(0, &mut first[..len_bytes]);
+                self.arrived(link.peer, &first, &message);
+                message.release();
+                true
+            }
+            _ => false,
+        };
         self.links[index] = Some(link);
         taken
     }
 
-    /// Handles a message. One that is no record is passed over: only the peer that sent it loses something.
+    /// Handles a message, which begins with the bytes `first` (behind its end, they have no meaning). One that is no
+    /// record is passed over: only the peer that sent it loses something.
     #[inline]
-    fn arrived(&mut self, peer: usize, message: &Message<'_>) {
-        let len_bytes = message.len_bytes();
-        let mut first = [0; RECORD_BYTES_MAX];
-        message.read_at(0, &mut first[..len_bytes.min(RECORD_BYTES_MAX)]);
-        match Record::read(&first, len_bytes) {
+    fn arrived(&mut self, peer: usize, first: &[u8; RECORD_BYTES_MAX], message: &impl Bytes) {
+        match Record::read(first, message.len_bytes()) {
             Some(Record::Whole(label)) => self.arrived_whole(peer, label, message),
             Some(Record::Long(label, long)) => {
                 let keep = || Arrived {
@@ -77,7 +151,7 @@ impl Engine {
     }
 
     #[inline]
-    fn arrived_whole(&mut self, peer: usize, label: Label, message: &Message<'_>) {
+    fn arrived_whole(&mut self, peer: usize, label: Label, message: &impl Bytes) {
         let len_bytes = message.len_bytes() - HEAD_BYTES;
         let keep = || {
             let mut bytes = vec![0; len_bytes];
@@ -121,9 +195,9 @@ impl Engine {
             return self.fail_receive(context, &wanted(tagged, pattern), raw::FI_ENOMSG);
         };
         let (peer, label, len) = (envelope.source as usize, arrived.label, arrived.len_bytes());
-        let mut done = received(context, &label, Some(self.peers[peer].name));
+        let mut done = received(context, &label, Some(peer as u32));
         done.len = len;
-        self.ended.push_back(done);
+        self.tell_found(done);
         if peek == Peek::Discard {
             self.discard(tagged, context);
         }
@@ -243,7 +317,7 @@ impl Engine {
         all
     }
 
-    fn piece(&mut self, peer: usize, number: u64, message: &Message<'_>) {
+    fn piece(&mut self, peer: usize, number: u64, message: &impl Bytes) {
         let Some(pulling) = self.pulls.get_mut(&number) else {
             return;
         };

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use barewire::{ConnectOptions, Sender};
 
-use super::state::{Ending, Engine, LongSend, Out, Payload, Queued, error_number};
+use super::state::{Ending, Engine, Link, LongSend, Out, Payload, Queued, error_number};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{HEAD_BYTES, Label, Long, RECORD_BYTES_MAX, Record};
@@ -15,7 +15,7 @@ pub(crate) const WHOLE_BYTES_MAX: usize = 8 << 10;
 pub(crate) const INJECT_BYTES_MAX: usize = 4 << 10;
 /// The longest record that is put together in private memory, and then copied: it may go through the lines that both
 /// sides write in turn.
-const STAGED_BYTES_MAX: usize = 4 << 10;
+pub(super) const STAGED_BYTES_MAX: usize = 4 << 10;
 /// Operations that may wait for one peer.
 pub(crate) const BACKLOG_MAX: usize = 1024;
 
@@ -31,25 +31,48 @@ pub(crate) struct Outgoing {
     pub(crate) delivery: bool,
 }
 
+impl Outgoing {
+    fn ending(&self) -> Ending {
+        let kind = match self.label.tag {
+            Some(_) => raw::FI_TAGGED,
+            None => raw::FI_MSG,
+        };
+        Ending {
+            context: self.context,
+            report: self.report,
+            flags: raw::FI_SEND | kind,
+            tag: self.label.tag.unwrap_or_default(),
+        }
+    }
+}
+
 impl Engine {
     /// Begins to send.
     ///
     /// # Errors
     /// An error number of libfabric: nothing was begun.
+    #[inline]
     pub(crate) fn send(&mut self, peer: usize, memory: Lent, sent: &Outgoing) -> Result<(), c_int> {
         if sent.inject && memory.len_bytes() > INJECT_BYTES_MAX {
             return Err(raw::FI_EMSGSIZE);
         }
-        let kind = match sent.label.tag {
-            Some(_) => raw::FI_TAGGED,
-            None => raw::FI_MSG,
-        };
-        let ending = Ending {
-            context: sent.context,
-            report: sent.report,
-            flags: raw::FI_SEND | kind,
-            tag: sent.label.tag.unwrap_or_default(),
-        };
+        if memory.len_bytes() <= WHOLE_BYTES_MAX
+            && !sent.delivery
+            && self.peers[peer].backlog.is_empty()
+            && let_through(self.put_whole(peer, sent.label, &memory))
+        {
+            if sent.report {
+                self.end_send(&sent.ending(), None);
+            }
+            return Ok(());
+        }
+        self.send_slowly(peer, memory, sent)
+    }
+
+    /// As [`Engine::send`], a message that does not go whole and now.
+    #[inline(never)]
+    fn send_slowly(&mut self, peer: usize, memory: Lent, sent: &Outgoing) -> Result<(), c_int> {
+        let ending = sent.ending();
         if let Out::Lost(error) = self.peers[peer].out {
             self.end_send(&ending, Some(error));
             return Ok(());
@@ -57,19 +80,9 @@ impl Engine {
         if self.peers[peer].backlog.len() >= BACKLOG_MAX {
             return Err(raw::FI_EAGAIN);
         }
-        if memory.len_bytes() <= WHOLE_BYTES_MAX && !sent.delivery {
-            self.send_whole(peer, memory, sent, &ending);
-        } else {
+        if memory.len_bytes() > WHOLE_BYTES_MAX || sent.delivery {
             self.announce(peer, memory, sent.label, ending);
-        }
-        Ok(())
-    }
-
-    fn send_whole(&mut self, peer: usize, memory: Lent, sent: &Outgoing, ending: &Ending) {
-        if self.peers[peer].backlog.is_empty()
-            && let_through(self.put(peer, Record::Whole(sent.label), Some(&memory)))
-        {
-            return self.end_send(ending, None);
+            return Ok(());
         }
         let payload = match sent.inject {
             true => {
@@ -82,9 +95,10 @@ impl Engine {
         let queued = Queued::Whole {
             label: sent.label,
             payload,
-            ending: *ending,
+            ending,
         };
         self.queue(peer, queued);
+        Ok(())
     }
 
     fn announce(&mut self, peer: usize, memory: Lent, label: Label, ending: Ending) {
@@ -109,7 +123,7 @@ impl Engine {
     /// Sends a record without the bytes of a message, now or when there is room.
     pub(super) fn say(&mut self, peer: usize, record: Record) {
         let at_once = self.peers[peer].backlog.is_empty();
-        if !(at_once && let_through(self.put(peer, record, None))) {
+        if !(at_once && let_through(self.put(peer, record))) {
             self.queue(peer, record.into());
         }
     }
@@ -145,21 +159,37 @@ impl Engine {
     /// Puts a record into the connection, if it is open and has room. Errors are those of the connection, whose end the
     /// node reports too.
     #[inline]
-    fn put(&mut self, peer: usize, record: Record, body: Option<&Lent>) -> barewire::Result<bool> {
-        let Out::Open(index) = self.peers[peer].out else {
-            return Ok(false);
-        };
-        let Some(link) = self.links[index].as_mut() else {
+    fn put(&mut self, peer: usize, record: Record) -> barewire::Result<bool> {
+        let Some(link) = self.link(peer) else {
             return Ok(false);
         };
         let mut head = [0; RECORD_BYTES_MAX];
         let head_bytes = record.write(&mut head);
-        let sender = link.connection.sender();
-        let Some(body) = body else {
-            return sender.try_send(&head[..head_bytes]);
+        link.connection.sender().try_send(&head[..head_bytes])
+    }
+
+    /// As [`Engine::put`], a message as a whole.
+    #[inline]
+    fn put_whole(&mut self, peer: usize, label: Label, body: &Lent) -> barewire::Result<bool> {
+        let mut staging = std::mem::take(&mut self.staging);
+        let sent = match self.link(peer) {
+            Some(link) => {
+                let (sender, all) = (link.connection.sender(), 0..body.len_bytes());
+                put_with(sender, &mut staging, &label.head(), body, all)
+            }
+            None => Ok(false),
         };
-        let all = 0..body.len_bytes();
-        put_with(sender, &mut self.staging, &head[..head_bytes], body, all)
+        self.staging = staging;
+        sent
+    }
+
+    /// The open connection to a peer.
+    #[inline]
+    fn link(&mut self, peer: usize) -> Option<&mut Link> {
+        let Out::Open(index) = self.peers[peer].out else {
+            return None;
+        };
+        self.links[index].as_deref_mut()
     }
 
     /// Sends what waits for a peer, as far as there is room. Returns whether any went.
@@ -197,14 +227,12 @@ impl Engine {
                 ref payload,
                 ending,
             } => {
-                let mut head = [0; RECORD_BYTES_MAX];
-                let head_bytes = Record::Whole(label).write(&mut head);
-                let head = &head[..head_bytes];
+                let head = label.head();
                 let sent = match payload {
                     Payload::Lent(lent) => {
-                        put_with(sender, &mut self.staging, head, lent, 0..lent.len_bytes())
+                        put_with(sender, &mut self.staging, &head, lent, 0..lent.len_bytes())
                     }
-                    Payload::Kept(kept) => sender.try_send(&[head, kept].concat()),
+                    Payload::Kept(kept) => sender.try_send(&[&head[..], kept].concat()),
                 };
                 if !let_through(sent) {
                     return Some((queued, false));
@@ -220,12 +248,12 @@ impl Engine {
             } => {
                 let long = self.sends.get(&send)?;
                 let mut head = [0; RECORD_BYTES_MAX];
-                let head_bytes = Record::Piece { receive }.write(&mut head);
+                Record::Piece { receive }.write(&mut head);
+                let head = head.first_chunk().expect("longer than a head");
                 let piece_bytes = sender.reserve_bytes_max() - HEAD_BYTES;
                 let begun = at;
                 while at < end {
                     let next = end.min(at + piece_bytes);
-                    let head = &head[..head_bytes];
                     if !let_through(put_with(
                         sender,
                         &mut self.staging,
@@ -312,17 +340,20 @@ fn let_through(sent: barewire::Result<bool>) -> bool {
 #[inline]
 fn put_with(
     sender: &mut Sender,
-    staging: &mut Vec<u8>,
-    head: &[u8],
+    staging: &mut [u8],
+    head: &[u8; HEAD_BYTES],
     body: &Lent,
     range: std::ops::Range<usize>,
 ) -> barewire::Result<bool> {
-    let len_bytes = head.len() + range.len();
-    if len_bytes <= STAGED_BYTES_MAX {
-        staging.clear();
-        staging.extend_from_slice(head);
-        body.append_to(range, staging);
-        return sender.try_send(staging);
+    let len_bytes = HEAD_BYTES + range.len();
+    if let Some(record) = staging.get_mut(..len_bytes) {
+        record[..HEAD_BYTES].copy_from_slice(head);
+        let mut at = HEAD_BYTES;
+        body.read(range, |part| {
+            record[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        });
+        return sender.try_send(record);
     }
     let Some(mut room) = sender.reserve(len_bytes)? else {
         return Ok(false);

@@ -28,7 +28,7 @@ pub(crate) struct Engine {
     /// By the number of the connection.
     pub(super) links: Vec<Option<Box<Link>>>,
     /// The connection of the last message.
-    pub(super) recent: Option<usize>,
+    pub(super) recent: usize,
     /// The connection to look at next.
     pub(super) next_link: usize,
     pub(super) tagged: Matching<Receive, Arrived, Context>,
@@ -40,11 +40,35 @@ pub(crate) struct Engine {
     pub(super) pulls: HashMap<u64, Pulling>,
     /// Peers for which something waits.
     pub(super) busy: Vec<usize>,
-    pub(super) staging: Vec<u8>,
+    /// What a short record is put together in.
+    pub(super) staging: Box<[u8]>,
+    /// What a short record is received into.
+    pub(super) arriving: Box<[u8]>,
     pub(super) events: Vec<Event>,
     pub(super) turns: u32,
     /// What has ended, and must be told.
-    pub(crate) ended: VecDeque<Completion>,
+    pub(crate) ended: Ended,
+}
+
+/// What has ended at an endpoint, and must be told. If one queue tells the ends of both directions, they are in one list.
+#[derive(Default)]
+pub(crate) struct Ended {
+    pub(crate) lists: [VecDeque<Completion>; 2],
+    /// For each direction, which list it uses, if there is a queue for it.
+    pub(crate) places: [Option<usize>; 2],
+}
+
+/// The places of the directions in [`Ended`].
+pub(crate) const RECEIVES: usize = 0;
+pub(crate) const SENDS: usize = 1;
+
+impl Ended {
+    #[inline]
+    fn push(&mut self, direction: usize, done: Completion) {
+        if let Some(place) = self.places[direction] {
+            self.lists[place].push_back(done);
+        }
+    }
 }
 
 /// Another endpoint, or this one as its own peer.
@@ -177,19 +201,20 @@ impl Arrived {
 }
 
 /// What a completion says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
-    pub(crate) of_send: bool,
     pub(crate) context: Context,
     pub(crate) flags: u64,
     pub(crate) len: usize,
     pub(crate) buf: usize,
     pub(crate) data: u64,
     pub(crate) tag: u64,
-    /// The sender of a message that was received.
-    pub(crate) source: Option<Name>,
-    /// Error number, and bytes that did not fit.
-    pub(crate) failed: Option<(c_int, usize)>,
+    /// The peer whose message was received.
+    pub(crate) source: Option<u32>,
+    /// The error number; 0 if there was no error.
+    pub(crate) error: c_int,
+    /// Bytes of the message that did not fit.
+    pub(crate) over: usize,
 }
 
 impl Engine {
@@ -225,8 +250,7 @@ impl Engine {
     #[inline]
     pub(super) fn end_send(&mut self, ending: &Ending, error: Option<c_int>) {
         if ending.report || error.is_some() {
-            self.ended.push_back(Completion {
-                of_send: true,
+            let done = Completion {
                 context: ending.context,
                 flags: ending.flags,
                 len: 0,
@@ -234,8 +258,10 @@ impl Engine {
                 data: 0,
                 tag: ending.tag,
                 source: None,
-                failed: error.map(|error| (error, 0)),
-            });
+                error: error.unwrap_or(0),
+                over: 0,
+            };
+            self.ended.push(SENDS, done);
         }
     }
 
@@ -251,26 +277,37 @@ impl Engine {
         let len = sent.min(receive.memory.len_bytes());
         let over = sent - len;
         if receive.report || over > 0 {
-            let failed = (over > 0).then_some((raw::FI_ETRUNC, over));
-            let mut done = received(receive.context, label, Some(self.peers[peer].name));
+            let mut done = received(receive.context, label, Some(peer as u32));
             done.len = len;
             done.buf = receive.memory.start().expose_provenance();
-            done.failed = failed;
-            self.ended.push_back(done);
+            if over > 0 {
+                (done.error, done.over) = (raw::FI_ETRUNC, over);
+            }
+            self.ended.push(RECEIVES, done);
         }
     }
 
     /// Tells that a receive ended without a message.
     pub(super) fn fail_receive(&mut self, context: Context, label: &Label, error: c_int) {
         let mut done = received(context, label, None);
-        done.failed = Some((error, 0));
-        self.ended.push_back(done);
+        done.error = error;
+        self.ended.push(RECEIVES, done);
+    }
+
+    /// Tells of a message that waits for its receive.
+    pub(super) fn tell_found(&mut self, done: Completion) {
+        self.ended.push(RECEIVES, done);
+    }
+
+    /// The name of a peer.
+    pub(crate) fn name_of(&self, peer: u32) -> Option<Name> {
+        self.peers.get(peer as usize).map(|peer| peer.name)
     }
 }
 
 /// The completion of a receive, without what is not always there.
 #[inline]
-pub(super) fn received(context: Context, label: &Label, source: Option<Name>) -> Completion {
+pub(super) fn received(context: Context, label: &Label, source: Option<u32>) -> Completion {
     let kind = match label.tag {
         Some(_) => raw::FI_TAGGED,
         None => raw::FI_MSG,
@@ -280,7 +317,6 @@ pub(super) fn received(context: Context, label: &Label, source: Option<Name>) ->
         None => 0,
     };
     Completion {
-        of_send: false,
         context,
         flags: raw::FI_RECV | kind | data,
         len: 0,
@@ -288,7 +324,8 @@ pub(super) fn received(context: Context, label: &Label, source: Option<Name>) ->
         data: label.data.unwrap_or_default().into(),
         tag: label.tag.unwrap_or_default(),
         source,
-        failed: None,
+        error: 0,
+        over: 0,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::engine::state::{Completion, pointer};
 use crate::raw::{
     self, Function, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
-use crate::space::{Inner, Queue, Space, place};
+use crate::space::{Queue, Space, place};
 
 /// From so many reads on that found nothing, one after the other, the processor is offered to others: as long as two
 /// programs that have a processor each may take to answer.
@@ -108,20 +108,11 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     })
 }
 
-/// The next entry, if it is one of success.
-fn next(inner: &mut Inner, queue: usize) -> Result<(usize, Completion), c_int> {
-    let queue = inner.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
-    match queue.entries.front() {
-        None => Err(raw::FI_EAGAIN),
-        Some((_, done)) if done.failed.is_some() => Err(raw::FI_EAVAIL),
-        Some(_) => queue.entries.pop_front().ok_or(raw::FI_EAGAIN),
-    }
-}
-
 /// Reads at most `count` entries. If there are none, lets others run from time to time.
 ///
 /// # Safety
 /// There is room for as many at `entries`, and for as many numbers at `sources` unless that is null.
+#[inline]
 unsafe fn take(
     queue: &CompletionQueue,
     entries: *mut u8,
@@ -129,25 +120,7 @@ unsafe fn take(
     sources: *mut u64,
 ) -> Result<isize, c_int> {
     let mut inner = queue.space.lock();
-    inner.progress(queue.queue, count);
-    let of = inner.queues[queue.queue].as_mut().ok_or(raw::FI_EINVAL)?;
-    if of.entries.is_empty() {
-        of.idle = of.idle.saturating_add(1);
-        let gives = of.idle > IDLE_BEFORE_YIELD && of.idle % READS_PER_YIELD == 0;
-        drop(inner);
-        if gives {
-            std::thread::yield_now();
-        }
-        return Err(raw::FI_EAGAIN);
-    }
-    of.idle = 0;
-    let mut taken = 0;
-    while taken < count {
-        let (endpoint, done) = match next(&mut inner, queue.queue) {
-            Ok(found) => found,
-            Err(error) if taken == 0 => return Err(error),
-            Err(_) => break,
-        };
+    let give = |at: usize, done: &Completion, source: u64| {
         let entry = fi_cq_tagged_entry {
             op_context: done.context.0,
             flags: done.flags,
@@ -158,16 +131,33 @@ unsafe fn take(
         };
         // SAFETY: the entry of the caller is as long, and the beginning of this one.
         unsafe {
-            let into = entries.add(taken * queue.entry_bytes);
-            std::ptr::copy_nonoverlapping((&raw const entry).cast(), into, queue.entry_bytes);
+            let into = entries.add(at * queue.entry_bytes);
+            match queue.entry_bytes == size_of::<fi_cq_tagged_entry>() {
+                true => into.cast::<fi_cq_tagged_entry>().write_unaligned(entry),
+                false => {
+                    let from = (&raw const entry).cast();
+                    std::ptr::copy_nonoverlapping(from, into, queue.entry_bytes);
+                }
+            }
         }
         if !sources.is_null() {
             // SAFETY: there is room for as many numbers.
-            unsafe { *sources.add(taken) = inner.address_of(endpoint, done.source) };
+            unsafe { *sources.add(at) = source };
         }
-        taken += 1;
+    };
+    let taken = inner.read(queue.queue, count, !sources.is_null(), give)?;
+    let of = inner.queue(queue.queue)?;
+    if taken > 0 {
+        of.idle = 0;
+        return Ok(taken as isize);
     }
-    Ok(taken as isize)
+    of.idle = of.idle.saturating_add(1);
+    let gives = of.idle > IDLE_BEFORE_YIELD && of.idle % READS_PER_YIELD == 0;
+    drop(inner);
+    if gives {
+        std::thread::yield_now();
+    }
+    Err(raw::FI_EAGAIN)
 }
 
 /// Reads entries for a call of the program.
@@ -254,12 +244,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry, _flag
         // SAFETY: the caller got it from `open`, and has not closed it.
         let queue = unsafe { &*cq.cast::<CompletionQueue>() };
         let mut inner = queue.space.lock();
-        let of = inner.queues[queue.queue].as_mut().ok_or(raw::FI_EINVAL)?;
-        let failed = of.entries.front().and_then(|(_, done)| done.failed);
-        let Some((error, over)) = failed else {
-            return Err(raw::FI_EAGAIN);
-        };
-        let (_, done) = of.entries.pop_front().ok_or(raw::FI_EAGAIN)?;
+        let done = inner.read_failure(queue.queue)?;
         // SAFETY: libfabric gives an entry to be filled. What its version has besides stays.
         let entry = unsafe { &mut *entry };
         entry.op_context = done.context.0;
@@ -268,9 +253,9 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, entry: *mut fi_cq_err_entry, _flag
         entry.buf = pointer(done.buf);
         entry.data = done.data;
         entry.tag = done.tag;
-        entry.olen = over;
-        entry.err = error;
-        entry.prov_errno = error;
+        entry.olen = done.over;
+        entry.err = done.error;
+        entry.prov_errno = done.error;
         entry.err_data = std::ptr::null_mut();
         entry.err_data_size = 0;
         Ok(1)

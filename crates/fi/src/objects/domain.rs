@@ -38,13 +38,16 @@ static MEMORY: Constant<fi_ops_mr> = Constant(fi_ops_mr {
 /// Makes the object.
 ///
 /// # Safety
-/// `domain` leads to a place for a pointer.
+/// `info` is null or a description, `domain` leads to a place for a pointer.
 pub(super) unsafe extern "C" fn open(
     _fabric: *mut fid_fabric,
-    _info: *mut fi_info,
+    info: *mut fi_info,
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
+    // SAFETY: libfabric gives a description, with its parts.
+    let attr = unsafe { info.as_ref().and_then(|info| info.domain_attr.as_ref()) };
+    let is_serial = attr.is_some_and(|attr| attr.threading == raw::FI_THREAD_DOMAIN);
     let made = Box::new(Domain {
         fid: fid_domain {
             fid: fid {
@@ -55,7 +58,7 @@ pub(super) unsafe extern "C" fn open(
             ops: &DOMAIN.0,
             mr: &MEMORY.0,
         },
-        space: Arc::new(Space::default()),
+        space: Arc::new(Space::new(is_serial)),
     });
     // SAFETY: the caller gives a place for it.
     unsafe { *domain = Box::into_raw(made).cast() };

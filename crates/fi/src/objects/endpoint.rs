@@ -7,13 +7,13 @@ use super::cq::CompletionQueue;
 use super::kinds::{Endpoint, endpoint, space};
 use super::messages;
 use crate::border::{Constant, absent, guarded};
-use crate::engine::state::Engine;
+use crate::engine::state::{Engine, RECEIVES, SENDS};
 use crate::memory::Context;
 use crate::raw::{
     self, Function, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fi_ops_rma, fid,
     fid_domain, fid_ep,
 };
-use crate::space::{Bound, Way, place};
+use crate::space::{Bound, place};
 
 static OPS: Constant<fi_ops> = Constant(fi_ops {
     size: size_of::<fi_ops>(),
@@ -161,20 +161,13 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
                 let queue = unsafe { (*other.cast::<CompletionQueue>()).queue };
                 let bound = inner.endpoints[endpoint.place].as_mut();
                 let bound = bound.ok_or(raw::FI_EINVAL)?;
-                let set = |way: &mut Way| {
-                    way.queue = Some(queue);
-                    way.selective = flags & raw::FI_SELECTIVE_COMPLETION != 0;
-                };
-                if flags & raw::FI_SEND != 0 {
-                    set(&mut bound.sends);
+                let selective = flags & raw::FI_SELECTIVE_COMPLETION != 0;
+                let both = [(raw::FI_RECV, RECEIVES), (raw::FI_SEND, SENDS)];
+                let directions = both.iter().filter(|(flag, _)| flags & flag != 0);
+                for &(_, direction) in directions {
+                    bound.bind_queue(direction, queue, selective);
                 }
-                if flags & raw::FI_RECV != 0 {
-                    set(&mut bound.receives);
-                }
-                let of = inner.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
-                if !of.endpoints.contains(&endpoint.place) {
-                    of.endpoints.push(endpoint.place);
-                }
+                inner.bind_endpoint(endpoint.place)?;
             }
             // It stays empty.
             raw::FI_CLASS_EQ => {}
