@@ -41,6 +41,11 @@ const ARRIVING_BYTES: usize = 1 << 10;
 /// Of so many calls, one asks the node, and looks at all connections, even if there is always something from the one of
 /// the last message.
 const TURNS_BETWEEN_POLLS: u32 = 8;
+/// Looks at the connection of the last message in one call, if that was not long ago: until the program calls again, it
+/// takes as long as some looks.
+const LOOKS_MAX: u32 = 8;
+/// In so many calls after a message.
+const TURNS_OF_MANY_LOOKS: u32 = 1000;
 /// Connections that are looked at in one turn, beside those that the node reports. A node that is polled looks at
 /// connections less and less often the longer nothing comes. Where each read gives way to other ranks, a turn is long.
 const LINKS_PER_TURN: usize = 32;
@@ -81,6 +86,7 @@ impl Engine {
             arriving: vec![0; ARRIVING_BYTES].into(),
             events: Vec::new(),
             turns: 0,
+            quiet: 0,
             ended: Ended::default(),
         })
     }
@@ -88,12 +94,30 @@ impl Engine {
     /// Takes all operations as far as they go now. Returns whether anything happened.
     pub(crate) fn progress(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
-        let is_time = self.turns % TURNS_BETWEEN_POLLS == 0;
         let mut worked = self.drain(self.recent, MESSAGES_MAX, Look::Quick) > 0;
-        if !worked || is_time {
-            worked |= self.look();
+        let mut looks = 1;
+        while !worked && self.quiet < TURNS_OF_MANY_LOOKS && looks < LOOKS_MAX {
+            worked = self.drain(self.recent, MESSAGES_MAX, Look::Quick) > 0;
+            looks += 1;
         }
-        if is_time {
+        self.quiet = if worked {
+            0
+        } else {
+            self.quiet.saturating_add(1)
+        };
+        let is_time = self.turns % TURNS_BETWEEN_POLLS == 0;
+        if is_time || (!worked && self.links.len() > 1) || !self.busy.is_empty() {
+            worked |= self.look_around(is_time);
+        }
+        worked
+    }
+
+    /// Takes those operations further that are not messages of the last connection. `asks`: the node as well. Returns
+    /// whether anything happened.
+    #[inline(never)]
+    fn look_around(&mut self, asks: bool) -> bool {
+        let mut worked = self.look();
+        if asks {
             worked |= self.poll();
         }
         if !self.busy.is_empty() {

@@ -265,6 +265,31 @@ impl Bound {
         ];
     }
 
+    /// Hands completions of one list to `give`, until `taken` is `count`. Returns whether the next one is a failure.
+    #[inline]
+    fn hand_out(
+        &mut self,
+        list: usize,
+        taken: &mut usize,
+        count: usize,
+        sources: Option<&[Option<Table>]>,
+        give: &mut impl FnMut(usize, &Completion, u64),
+    ) -> bool {
+        while *taken < count {
+            let source = match (self.engine.ended.lists[list].front(), sources) {
+                (None, _) => return false,
+                (Some(done), _) if done.error != 0 => return true,
+                (Some(done), Some(tables)) => self.address_of(tables, done.source),
+                (Some(_), None) => raw::FI_ADDR_NOTAVAIL,
+            };
+            if let Some(done) = self.engine.ended.lists[list].pop_front() {
+                give(*taken, &done, source);
+            }
+            *taken += 1;
+        }
+        false
+    }
+
     /// The address of a sender in the table, if it is there.
     fn address_of(&self, tables: &[Option<Table>], source: Option<u32>) -> u64 {
         let table = self.table.and_then(|at| tables[at].as_ref());
@@ -423,32 +448,17 @@ impl Inner {
         } else {
             self.progress(queue, count.max(1))?;
         }
-        let (endpoints, tables) = (&mut self.endpoints, &self.tables);
+        let sources = wants_sources.then_some(&self.tables[..]);
         let of = self.queues[queue].as_mut().ok_or(raw::FI_EINVAL)?;
         let (mut taken, mut failed) = of.take_left(count, &mut give);
         for turn in 0..of.parts.len() {
             let at = of.first + turn;
             let at = at.checked_sub(of.parts.len()).unwrap_or(at);
             let (endpoint, list) = of.parts[at];
-            let Some(Some(bound)) = endpoints.get_mut(endpoint) else {
-                continue;
-            };
-            while taken < count && !failed {
-                let Some(done) = bound.engine.ended.lists[list].front() else {
-                    break;
-                };
-                failed = done.error != 0;
-                if !failed {
-                    let source = match wants_sources {
-                        true => bound.address_of(tables, done.source),
-                        false => raw::FI_ADDR_NOTAVAIL,
-                    };
-                    give(taken, done, source);
-                    bound.engine.ended.lists[list].pop_front();
-                    taken += 1;
-                }
+            if let Some(Some(bound)) = self.endpoints.get_mut(endpoint) {
+                failed |= bound.hand_out(list, &mut taken, count, sources, &mut give);
             }
-            if taken == count {
+            if taken == count || failed {
                 // The others come first the next time.
                 of.first = if at + 1 < of.parts.len() { at + 1 } else { 0 };
                 break;

@@ -46,6 +46,8 @@ pub(crate) struct Engine {
     pub(super) arriving: Box<[u8]>,
     pub(super) events: Vec<Event>,
     pub(super) turns: u32,
+    /// Turns since there was a message in the connection of the last one.
+    pub(super) quiet: u32,
     /// What has ended, and must be told.
     pub(crate) ended: Ended,
 }
