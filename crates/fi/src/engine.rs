@@ -15,16 +15,19 @@
 //!   arrived, receives that take messages of this peer alone.
 
 pub(crate) mod receiving;
+pub(crate) mod remote;
 pub(crate) mod sending;
 pub(crate) mod state;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use barewire::{Event, Node, NodeConfig};
 use barewire_proto::matching::Matching;
 
 use crate::raw;
+use crate::regions::{Regions, random};
 use receiving::Look;
 use sending::STAGED_BYTES_MAX;
 use state::{Ended, Engine, Link, NAME_BYTES, Name, Out, error_number};
@@ -56,8 +59,8 @@ const LINGER: Duration = Duration::from_secs(2);
 const CROSSED: &str = "crossed";
 
 impl Engine {
-    /// A new endpoint, under a name that nobody else has.
-    pub(crate) fn new() -> barewire::Result<Engine> {
+    /// A new endpoint, under a name that nobody else has, of a domain with these memory regions.
+    pub(crate) fn new(regions: Arc<Regions>) -> barewire::Result<Engine> {
         let node = Node::with_config(NodeConfig {
             ring_bytes: RING_BYTES,
             ..NodeConfig::default()
@@ -78,6 +81,7 @@ impl Engine {
             next_link: 0,
             tagged: Matching::new(),
             plain: Matching::new(),
+            regions,
             next_number: 1,
             sends: HashMap::new(),
             pulls: HashMap::new(),
@@ -278,10 +282,4 @@ impl Engine {
         address[..NAME_BYTES].copy_from_slice(&self.name);
         address
     }
-}
-
-/// A number that nobody can foresee. The kernel seeds the standard library's hashes with it.
-fn random() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(std::process::id())
 }

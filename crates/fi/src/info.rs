@@ -18,11 +18,16 @@ const MESSAGE_BYTES_MAX: usize = 1 << 40;
 /// Bytes of data beside a message.
 const DATA_BYTES: usize = 4;
 
-const PRIMARY: u64 = raw::FI_MSG | raw::FI_TAGGED;
+const PRIMARY: u64 = raw::FI_MSG | raw::FI_TAGGED | raw::FI_RMA;
 const DIRECTIONS: u64 = raw::FI_SEND | raw::FI_RECV;
+/// Those of a peer's memory.
+const ACCESSES: u64 = raw::FI_READ | raw::FI_WRITE | raw::FI_REMOTE_READ | raw::FI_REMOTE_WRITE;
+/// What a program has to know of memory regions: their addresses are those of the process that has them, their memory is
+/// there when they are registered, and their keys are this provider's.
+const REGIONS: c_int = raw::FI_MR_VIRT_ADDR | raw::FI_MR_ALLOCATED | raw::FI_MR_PROV_KEY;
 const SECONDARY: u64 = raw::FI_SOURCE | raw::FI_DIRECTED_RECV | WHERE;
 const WHERE: u64 = raw::FI_LOCAL_COMM | raw::FI_REMOTE_COMM;
-const CAPS: u64 = PRIMARY | DIRECTIONS | SECONDARY;
+const CAPS: u64 = PRIMARY | DIRECTIONS | ACCESSES | SECONDARY;
 
 const SEND_FLAGS: u64 = raw::FI_COMPLETION
     | raw::FI_INJECT
@@ -53,7 +58,7 @@ fn fits_sends(asked: &fi_tx_attr) -> bool {
         && asked.inject_size <= INJECT_BYTES_MAX
         && asked.size <= BACKLOG_MAX
         && asked.iov_limit <= IOV_MAX
-        && asked.rma_iov_limit == 0
+        && asked.rma_iov_limit <= 1
 }
 
 fn fits_receives(asked: &fi_rx_attr) -> bool {
@@ -74,14 +79,21 @@ fn fits_endpoint(asked: &fi_ep_attr) -> bool {
         && asked.auth_key_size == 0
 }
 
+/// Whether a program does what memory regions ask of it.
+fn knows_regions(asked: &fi_domain_attr) -> bool {
+    asked.mr_mode == raw::FI_MR_BASIC || asked.mr_mode & REGIONS == REGIONS
+}
+
 /// # Safety
 /// The name in it is null or a text.
-unsafe fn fits_domain(asked: &fi_domain_attr) -> bool {
+unsafe fn fits_domain(asked: &fi_domain_attr, caps: u64) -> bool {
     let manual = |progress| matches!(progress, raw::FI_PROGRESS_UNSPEC | raw::FI_PROGRESS_MANUAL);
     manual(asked.control_progress)
         && manual(asked.data_progress)
         && asked.cq_data_size <= DATA_BYTES
         && among(asked.caps, WHERE)
+        && (caps & raw::FI_RMA == 0 || knows_regions(asked))
+        && asked.mr_key_size <= size_of::<u64>()
         // SAFETY: the caller says so.
         && unsafe { is_own(asked.name) }
 }
@@ -102,7 +114,7 @@ unsafe fn fits(asked: &fi_info) -> bool {
             && asked
                 .domain_attr
                 .as_ref()
-                .is_none_or(|domain| fits_domain(domain))
+                .is_none_or(|domain| fits_domain(domain, asked.caps))
             && asked
                 .fabric_attr
                 .as_ref()
@@ -143,11 +155,18 @@ fn empty_info() -> Result<*mut fi_info, c_int> {
 unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
     let (mut caps, mut completion, mut receive_flags) = (CAPS, 0, 0);
     if let Some(asked) = asked {
+        // SAFETY: a part of it, or null.
+        let domain = unsafe { asked.domain_attr.as_ref() };
         if asked.caps != 0 {
             caps = asked.caps | WHERE;
+        } else if !domain.is_none_or(knows_regions) {
+            caps &= !(raw::FI_RMA | ACCESSES);
         }
-        if caps & DIRECTIONS == 0 {
+        if caps & (DIRECTIONS | ACCESSES) == 0 {
             caps |= DIRECTIONS;
+            if caps & raw::FI_RMA != 0 {
+                caps |= ACCESSES;
+            }
         }
         // SAFETY: parts of it, or null.
         unsafe {
@@ -160,14 +179,17 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
     // SAFETY: the parts are there.
     unsafe {
         let sends = &mut *info.tx_attr;
-        sends.caps = caps & !raw::FI_RECV & !WHERE & !raw::FI_SOURCE & !raw::FI_DIRECTED_RECV;
+        let incoming = raw::FI_RECV | raw::FI_REMOTE_READ | raw::FI_REMOTE_WRITE;
+        let of_receives = incoming | raw::FI_SOURCE | raw::FI_DIRECTED_RECV;
+        sends.caps = caps & !of_receives & !WHERE;
         sends.op_flags = completion;
         sends.msg_order = raw::FI_ORDER_SAS;
         sends.inject_size = INJECT_BYTES_MAX;
         sends.size = BACKLOG_MAX;
         sends.iov_limit = IOV_MAX;
+        sends.rma_iov_limit = 1;
         let receives = &mut *info.rx_attr;
-        receives.caps = caps & !raw::FI_SEND & !WHERE;
+        receives.caps = caps & !raw::FI_SEND & !raw::FI_READ & !raw::FI_WRITE & !WHERE;
         receives.op_flags = receive_flags;
         receives.msg_order = raw::FI_ORDER_SAS;
         receives.size = BACKLOG_MAX;
@@ -175,6 +197,10 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
         fill_endpoint(&mut *info.ep_attr);
         let domain = asked.and_then(|asked| asked.domain_attr.as_ref());
         fill_domain(&mut *info.domain_attr, domain);
+        if caps & raw::FI_RMA != 0 {
+            let basic = domain.is_some_and(|domain| domain.mr_mode == raw::FI_MR_BASIC);
+            (*info.domain_attr).mr_mode = if basic { raw::FI_MR_BASIC } else { REGIONS };
+        }
         let fabric: &mut fi_fabric_attr = &mut *info.fabric_attr;
         fabric.name = libc::strdup(NAME.as_ptr());
         fabric.prov_version = 1;
@@ -202,6 +228,8 @@ fn fill_domain(domain: &mut fi_domain_attr, asked: Option<&fi_domain_attr>) {
     domain.data_progress = raw::FI_PROGRESS_MANUAL;
     domain.resource_mgmt = raw::FI_RM_ENABLED;
     domain.av_type = raw::FI_AV_TABLE;
+    domain.mr_key_size = size_of::<u64>();
+    domain.mr_iov_limit = 1;
     domain.cq_data_size = DATA_BYTES;
     domain.cq_cnt = 256;
     domain.ep_cnt = 256;

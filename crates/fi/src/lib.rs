@@ -2,7 +2,8 @@
 //! through the shared memory of one host.
 //!
 //! libfabric loads it from the folder that `FI_PROVIDER_PATH` names, and calls [`fi_prov_ini`]. It offers endpoints of
-//! the type `FI_EP_RDM`, with tagged messages and messages without tags. How to use it: `docs/mpi.md`.
+//! the type `FI_EP_RDM`, with tagged messages, messages without tags, and memory that peers read and write. How to use it:
+//! `docs/mpi.md`.
 //!
 //! What holds for all of it:
 //!
@@ -16,10 +17,12 @@
 // ```layers
 // raw: what libfabric and a provider know of each other
 // memory: memory that the program lends
+// regions: memory that peers read and write
 // records: what two endpoints say to each other
 // engine/state: what an endpoint knows
 // engine/sending: sends
 // engine/receiving: receives
+// engine/remote: reads and writes of a peer's memory
 // engine: an endpoint without libfabric's objects
 // space: what the objects of a domain share, under one lock
 // border: panics, tables of functions, functions that are not there
@@ -34,6 +37,7 @@ mod memory;
 mod objects;
 mod raw;
 mod records;
+mod regions;
 mod space;
 
 use border::Constant;

@@ -8,3 +8,5 @@ pub(crate) mod eq;
 pub(crate) mod fabric;
 pub(crate) mod kinds;
 pub(crate) mod messages;
+pub(crate) mod mr;
+pub(crate) mod rma;

@@ -35,9 +35,14 @@ macro_rules! constants {
 
 constants! {
     FI_MSG: u64 = 1 << 1;
+    FI_RMA: u64 = 1 << 2;
     FI_TAGGED: u64 = 1 << 3;
+    FI_READ: u64 = 1 << 8;
+    FI_WRITE: u64 = 1 << 9;
     FI_RECV: u64 = 1 << 10;
     FI_SEND: u64 = 1 << 11;
+    FI_REMOTE_READ: u64 = 1 << 12;
+    FI_REMOTE_WRITE: u64 = 1 << 13;
     FI_REMOTE_CQ_DATA: u64 = 1 << 17;
     FI_MORE: u64 = 1 << 18;
     FI_PEEK: u64 = 1 << 19;
@@ -60,6 +65,10 @@ constants! {
     FI_FORMAT_UNSPEC: u32 = 0;
     FI_ADDR_STR: u32 = 9;
     FI_AV_TABLE: c_int = 2;
+    FI_MR_BASIC: c_int = 1;
+    FI_MR_VIRT_ADDR: c_int = 1 << 4;
+    FI_MR_ALLOCATED: c_int = 1 << 5;
+    FI_MR_PROV_KEY: c_int = 1 << 6;
     FI_THREAD_SAFE: c_int = 1;
     FI_THREAD_DOMAIN: c_int = 3;
     FI_PROGRESS_UNSPEC: c_int = 0;
@@ -80,10 +89,12 @@ constants! {
     FI_CLASS_DOMAIN: usize = 2;
     FI_CLASS_EP: usize = 3;
     FI_CLASS_AV: usize = 11;
+    FI_CLASS_MR: usize = 12;
     FI_CLASS_EQ: usize = 13;
     FI_CLASS_CQ: usize = 14;
     FI_EAGAIN: c_int = 11;
     FI_ENOMEM: c_int = 12;
+    FI_EACCES: c_int = 13;
     FI_EBUSY: c_int = 16;
     FI_EINVAL: c_int = 22;
     FI_ENOSYS: c_int = 38;
@@ -100,6 +111,7 @@ constants! {
     FI_EAVAIL: c_int = 259;
     FI_ENOCQ: c_int = 263;
     FI_ETRUNC: c_int = 265;
+    FI_ENOKEY: c_int = 266;
     FI_ENOAV: c_int = 267;
 }
 
@@ -315,6 +327,11 @@ structures! {
         fid: fid,
         ops: *const fi_ops_av,
     }
+    fid_mr Exact {
+        fid: fid,
+        mem_desc: *mut c_void,
+        key: u64,
+    }
     fid_cq Exact {
         fid: fid,
         ops: *const fi_ops_cq,
@@ -433,6 +450,14 @@ structures! {
         map_addr: *mut c_void,
         flags: u64,
     }
+    fi_mr_attr Prefix {
+        mr_iov: *const iovec,
+        iov_count: usize,
+        access: u64,
+        offset: u64,
+        requested_key: u64,
+        context: *mut c_void,
+    }
     fi_cq_attr Prefix {
         size: usize,
         flags: u64,
@@ -465,6 +490,21 @@ structures! {
         desc: *mut *mut c_void,
         iov_count: usize,
         addr: u64,
+        context: *mut c_void,
+        data: u64,
+    }
+    fi_rma_iov Exact {
+        addr: u64,
+        len: usize,
+        key: u64,
+    }
+    fi_msg_rma Exact {
+        msg_iov: *const iovec,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: u64,
+        rma_iov: *const fi_rma_iov,
+        rma_iov_count: usize,
         context: *mut c_void,
         data: u64,
     }

@@ -16,21 +16,37 @@
 //! | 2 `Long` | the sender of a message that is long, or whose delivery it wants to know | number of the send, length, address, address of the mark, mark: 8 bytes each |
 //! | 3 `Done` | the receiver, when it has a long message | |
 //! | 4 `Pull` | the receiver, when it can not read the sender's memory | number of the receive, bytes wanted: 8 bytes each |
-//! | 5 `Piece` | the sender, after `Pull`; in order | the bytes |
+//! | 5 `Piece` | the sender, after `Pull` or `Read`; in order | the bytes |
+//! | 6 `Write` | who writes into the receiver's memory | key and address: 8 bytes each; the bytes |
+//! | 7 `LongWrite` | the same, if they are many | key, address, and as for `Long` but for the number: 8 bytes each |
+//! | 8 `Read` | who reads from the receiver's memory | key, address, length: 8 bytes each |
+//! | 9 `Answer` | who has that memory, if no pieces come | |
+//!
+//! `Write` and `LongWrite` have the number of the write where a message has its tag, and are answered with `Done`. `Read`
+//! and `Answer` have the number of the read there; `Answer` has the error number where `Done` has it.
 //!
 //! A *mark* is a random number in the sender's memory. The receiver reads it before it trusts that it reads the memory
 //! of the process that it means. An address of 0 says that the message lies in several places, and has to be pulled.
 
+use crate::regions::Place;
+
 /// The bytes that every record begins with.
 pub(crate) const HEAD_BYTES: usize = 16;
-/// The longest record without the bytes of a message: 56 bytes, which with the queue's own header fill one line.
-pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + 5 * 8;
+/// The longest record without the bytes of a message. Those of messages have at most 56 bytes, which with the queue's own
+/// header fill one line.
+pub(crate) const RECORD_BYTES_MAX: usize = HEAD_BYTES + 6 * 8;
+/// The bytes of `Write` in front of those that are written.
+pub(crate) const WRITE_HEAD_BYTES: usize = HEAD_BYTES + 2 * 8;
 
 const WHOLE: u8 = 1;
 const LONG: u8 = 2;
 const DONE: u8 = 3;
 const PULL: u8 = 4;
 const PIECE: u8 = 5;
+const WRITE: u8 = 6;
+const LONG_WRITE: u8 = 7;
+const READ: u8 = 8;
+const ANSWER: u8 = 9;
 
 const HAS_DATA: u8 = 1;
 const HAS_TAG: u8 = 2;
@@ -92,6 +108,25 @@ pub(crate) enum Record {
     Piece {
         receive: u64,
     },
+    Write {
+        send: u64,
+        data: Option<u32>,
+        place: Place,
+    },
+    LongWrite {
+        data: Option<u32>,
+        place: Place,
+        long: Long,
+    },
+    Read {
+        receive: u64,
+        place: Place,
+        len_bytes: u64,
+    },
+    Answer {
+        receive: u64,
+        error: u32,
+    },
 }
 
 impl Record {
@@ -117,6 +152,29 @@ impl Record {
                 wanted_bytes,
             } => (head(PULL, 0, 0, *send), &[*receive, *wanted_bytes]),
             Record::Piece { receive } => (head(PIECE, 0, 0, *receive), &[]),
+            Record::Write { send, data, place } => {
+                (with_data(WRITE, *data, *send), &[place.key, place.address])
+            }
+            Record::LongWrite { data, place, long } => (
+                with_data(LONG_WRITE, *data, long.send),
+                &[
+                    place.key,
+                    place.address,
+                    long.len_bytes,
+                    long.address,
+                    long.mark_address,
+                    long.mark,
+                ],
+            ),
+            Record::Read {
+                receive,
+                place,
+                len_bytes,
+            } => (
+                head(READ, 0, 0, *receive),
+                &[place.key, place.address, *len_bytes],
+            ),
+            Record::Answer { receive, error } => (head(ANSWER, 0, *error, *receive), &[]),
         };
         into[..HEAD_BYTES].copy_from_slice(&head);
         for (at, word) in words.iter().enumerate() {
@@ -165,9 +223,59 @@ impl Record {
                 wanted_bytes: word(1),
             }),
             PIECE => Some(Record::Piece { receive: high }),
+            WRITE | LONG_WRITE | READ | ANSWER => {
+                read_remote(kind, words, label.data, (low, high), word)
+            }
             _ => None,
         }
     }
+}
+
+/// Reads a record about memory that peers read and write.
+fn read_remote(
+    kind: u8,
+    words: usize,
+    data: Option<u32>,
+    (low, high): (u32, u64),
+    word: impl Fn(usize) -> u64,
+) -> Option<Record> {
+    let place = || Place {
+        key: word(0),
+        address: word(1),
+    };
+    match kind {
+        WRITE if words >= 2 => Some(Record::Write {
+            send: high,
+            data,
+            place: place(),
+        }),
+        LONG_WRITE if words >= 6 => Some(Record::LongWrite {
+            data,
+            place: place(),
+            long: Long {
+                send: high,
+                len_bytes: word(2),
+                address: word(3),
+                mark_address: word(4),
+                mark: word(5),
+            },
+        }),
+        READ if words >= 3 => Some(Record::Read {
+            receive: high,
+            place: place(),
+            len_bytes: word(2),
+        }),
+        ANSWER => Some(Record::Answer {
+            receive: high,
+            error: low,
+        }),
+        _ => None,
+    }
+}
+
+fn with_data(kind: u8, data: Option<u32>, high: u64) -> [u8; HEAD_BYTES] {
+    let flags = u8::from(data.is_some()) * HAS_DATA;
+    head(kind, flags, data.unwrap_or_default(), high)
 }
 
 #[inline]
@@ -207,6 +315,28 @@ mod tests {
                 wanted_bytes
             }),
             any::<u64>().prop_map(|receive| Record::Piece { receive }),
+            (any::<[u64; 3]>(), any::<Option<u32>>()).prop_map(|([send, key, address], data)| {
+                let place = Place { key, address };
+                Record::Write { send, data, place }
+            }),
+            (any::<[u64; 7]>(), any::<Option<u32>>()).prop_map(|(words, data)| {
+                let [key, address, send, len_bytes, from, mark_address, mark] = words;
+                let place = Place { key, address };
+                let long = Long {
+                    send,
+                    len_bytes,
+                    address: from,
+                    mark_address,
+                    mark,
+                };
+                Record::LongWrite { data, place, long }
+            }),
+            any::<[u64; 4]>().prop_map(|[receive, key, address, len_bytes]| Record::Read {
+                receive,
+                place: Place { key, address },
+                len_bytes
+            }),
+            any::<(u64, u32)>().prop_map(|(receive, error)| Record::Answer { receive, error }),
         ]
     }
 
@@ -220,7 +350,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in any::<[u8; 32]>(), kind in 0..8_u8, len in 0..100_usize) {
+        fn no_bytes_panic(bytes in any::<[u8; 32]>(), kind in 0..12_u8, len in 0..100_usize) {
             let mut first = [0; RECORD_BYTES_MAX];
             first[..32].copy_from_slice(&bytes);
             first[0] = kind;

@@ -7,7 +7,7 @@ use std::cell::UnsafeCell;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_proto::matching::Pattern;
 
@@ -16,6 +16,7 @@ use crate::engine::sending::Outgoing;
 use crate::engine::state::{Completion, Engine, Name, RECEIVES, SENDS};
 use crate::memory::{Context, Lent};
 use crate::raw;
+use crate::regions::{Place, Regions};
 
 /// Completions that one read may take of a queue so that the next one looks whether there are more.
 const READ_AGAIN_FROM: usize = 32;
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) endpoints: Vec<Option<Bound>>,
     pub(crate) queues: Vec<Option<Queue>>,
     pub(crate) tables: Vec<Option<Table>>,
+    pub(crate) regions: Arc<Regions>,
 }
 
 /// An endpoint, and what it is bound to.
@@ -184,6 +186,26 @@ pub(crate) struct Send {
     pub(crate) to: u64,
     pub(crate) memory: Lent,
     pub(crate) label: crate::records::Label,
+    pub(crate) context: Context,
+    /// `None`: those of the endpoint.
+    pub(crate) flags: Option<u64>,
+    pub(crate) inject: bool,
+}
+
+/// What is done with a peer's memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// What a program does with a peer's memory.
+pub(crate) struct Remote {
+    pub(crate) access: Access,
+    pub(crate) peer: u64,
+    pub(crate) memory: Lent,
+    pub(crate) place: Place,
+    pub(crate) data: Option<u32>,
     pub(crate) context: Context,
     /// `None`: those of the endpoint.
     pub(crate) flags: Option<u64>,
@@ -367,6 +389,36 @@ impl Inner {
             delivery: flags & (raw::FI_DELIVERY_COMPLETE | raw::FI_MATCH_COMPLETE) != 0,
         };
         bound.engine.send(peer, send.memory, &outgoing)
+    }
+
+    /// Begins to read or write a peer's memory.
+    pub(crate) fn access(&mut self, endpoint: usize, remote: Remote) -> Result<(), c_int> {
+        let peer = self.peer(endpoint, remote.peer)?;
+        let bound = self.enabled(endpoint)?;
+        let flags = remote.flags.unwrap_or(bound.sends.flags);
+        let outgoing = Outgoing {
+            label: crate::records::Label {
+                tag: None,
+                data: remote.data,
+            },
+            context: remote.context,
+            report: !remote.inject && bound.sends.reports(flags),
+            inject: remote.inject || flags & raw::FI_INJECT != 0,
+            delivery: true,
+        };
+        let (memory, place) = (remote.memory, remote.place);
+        match remote.access {
+            Access::Read => bound.engine.read(peer, memory, place, &outgoing),
+            Access::Write => bound.engine.write(peer, memory, place, &outgoing),
+        }
+    }
+
+    /// Takes a memory region back.
+    pub(crate) fn remove_region(&mut self, key: u64) {
+        self.regions.remove(key);
+        for bound in self.endpoints.iter_mut().flatten() {
+            bound.engine.forget_region(key);
+        }
     }
 
     /// Posts a receive, peeks, or receives what was claimed.

@@ -165,13 +165,23 @@ fn a_killed_rank_ends_the_job_and_leaves_nothing() {
     }
 }
 
-#[test]
-fn the_end_of_a_killed_peer_is_an_error() {
-    let test = "the_end_of_a_killed_peer_is_an_error";
+/// Runs a program for libfabric, if its headers are installed.
+fn run_with_libfabric(test: &str, program: &str) {
     let header = Path::new("/usr/include/rdma/fabric.h").exists();
     if header || installed(test, "rdma/fabric.h", "libfabric-dev") {
-        let program = compile("cc", "dead", &["-lfabric"]);
+        let program = compile("cc", program, &["-lfabric"]);
         let output = command(program.to_str().unwrap()).output().unwrap();
         assert_ok(&output);
     }
+}
+
+#[test]
+fn the_end_of_a_killed_peer_is_an_error() {
+    run_with_libfabric("the_end_of_a_killed_peer_is_an_error", "dead");
+}
+
+#[test]
+fn memory_of_a_peer_is_read_and_written_as_far_as_it_allows() {
+    let test = "memory_of_a_peer_is_read_and_written_as_far_as_it_allows";
+    run_with_libfabric(test, "rma");
 }

@@ -6,7 +6,7 @@ use barewire::{Error, Message};
 use barewire_proto::matching::{Envelope, Pattern};
 use barewire_sys::process::read_process;
 
-use super::state::{Arrived, Body, Engine, Out, Pulling, Reading, Receive, received};
+use super::state::{Arrived, Body, Engine, Out, Pulling, Purpose, Reading, Receive, received};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{HEAD_BYTES, Label, Long, RECORD_BYTES_MAX, Record};
@@ -36,7 +36,7 @@ pub(super) enum Look {
 }
 
 /// The bytes of a record: copied out already, or still where the sender has put them.
-trait Bytes {
+pub(super) trait Bytes {
     fn len_bytes(&self) -> usize;
     /// Copies bytes from offset `at`, all of which are there.
     fn read_at(&self, at: usize, into: &mut [u8]);
@@ -146,6 +146,18 @@ impl Engine {
                 wanted_bytes,
             }) => self.pulled(peer, send, receive, wanted_bytes),
             Some(Record::Piece { receive }) => self.piece(peer, receive, message),
+            Some(Record::Write { send, data, place }) => {
+                self.arrived_write(peer, (send, data, place), message);
+            }
+            Some(Record::LongWrite { data, place, long }) => {
+                self.arrived_long_write(peer, data, place, &long);
+            }
+            Some(Record::Read {
+                receive,
+                place,
+                len_bytes,
+            }) => self.arrived_read(peer, receive, place, len_bytes),
+            Some(Record::Answer { receive, error }) => self.answered(peer, receive, error),
             None => {}
         }
     }
@@ -256,23 +268,26 @@ impl Engine {
     }
 
     /// Gets a long message: from the sender's memory, or in pieces.
-    fn fetch(&mut self, mut receive: Receive, peer: usize, label: Label, long: &Long) {
-        if let Out::Lost(error) = self.peers[peer].out {
-            return self.fail_receive(receive.context, &label, error);
-        }
+    fn fetch(&mut self, receive: Receive, peer: usize, label: Label, long: &Long) {
+        self.fetch_for(Purpose::Message, 0, receive, peer, label, long);
+    }
+
+    /// As [`Engine::fetch`], for this purpose, into memory of this region.
+    pub(super) fn fetch_for(
+        &mut self,
+        purpose: Purpose,
+        region: u64,
+        receive: Receive,
+        peer: usize,
+        label: Label,
+        long: &Long,
+    ) {
         let len_bytes = usize::try_from(long.len_bytes).unwrap_or(usize::MAX);
         let wanted = len_bytes.min(receive.memory.len_bytes());
-        if wanted == 0 || self.read_long(peer, long, &mut receive.memory, wanted) {
-            let done = Record::Done {
-                send: long.send,
-                error: 0,
-            };
-            self.say(peer, done);
-            return self.end_receive(&receive, &label, peer, len_bytes);
-        }
-        let number = self.number();
-        let pulling = Pulling {
+        let mut pulling = Pulling {
             receive,
+            purpose,
+            region,
             peer,
             label,
             send: long.send,
@@ -280,6 +295,18 @@ impl Engine {
             at: 0,
             wanted,
         };
+        if let Out::Lost(error) = self.peers[peer].out {
+            return self.end_pull(&pulling, Some(error));
+        }
+        if wanted == 0 || self.read_long(peer, long, &mut pulling.receive.memory, wanted) {
+            let done = Record::Done {
+                send: long.send,
+                error: 0,
+            };
+            self.say(peer, done);
+            return self.end_pull(&pulling, None);
+        }
+        let number = self.number();
         self.pulls.insert(number, pulling);
         let pull = Record::Pull {
             send: long.send,
@@ -332,12 +359,14 @@ impl Engine {
         pulling.at = end;
         if end == pulling.wanted {
             if let Some(done) = self.pulls.remove(&number) {
-                let told = Record::Done {
-                    send: done.send,
-                    error: 0,
-                };
-                self.say(peer, told);
-                self.end_receive(&done.receive, &done.label, peer, done.len_bytes);
+                if !matches!(done.purpose, Purpose::Read(_)) {
+                    let told = Record::Done {
+                        send: done.send,
+                        error: 0,
+                    };
+                    self.say(peer, told);
+                }
+                self.end_pull(&done, None);
             }
         }
     }
@@ -349,7 +378,7 @@ impl Engine {
         pulls.sort_unstable();
         for pull in pulls {
             if let Some(pulling) = self.pulls.remove(&pull) {
-                self.fail_receive(pulling.receive.context, &pulling.label, error);
+                self.end_pull(&pulling, Some(error));
             }
         }
         for tagged in [true, false] {

@@ -32,6 +32,16 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    /// How its end is told, if the operation is of this kind.
+    pub(super) fn ending_of(&self, kind: u64) -> Ending {
+        Ending {
+            context: self.context,
+            report: self.report,
+            flags: kind,
+            tag: 0,
+        }
+    }
+
     fn ending(&self) -> Ending {
         let kind = match self.label.tag {
             Some(_) => raw::FI_TAGGED,
@@ -113,8 +123,9 @@ impl Engine {
         let long_send = LongSend {
             peer,
             memory,
-            ending,
+            ending: Some(ending),
             pulled: false,
+            region: 0,
         };
         self.sends.insert(send, long_send);
         self.say(peer, Record::Long(label, long));
@@ -128,8 +139,20 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::say`], a record with the bytes that follow it.
+    pub(super) fn say_bytes(&mut self, peer: usize, bytes: Vec<u8>) {
+        let at_once = self.peers[peer].backlog.is_empty();
+        let sent = match self.link(peer) {
+            Some(link) if at_once => let_through(link.connection.sender().try_send(&bytes)),
+            _ => false,
+        };
+        if !sent {
+            self.queue(peer, Queued::Bytes(bytes));
+        }
+    }
+
     /// Has it wait, and connects if that was not done yet.
-    fn queue(&mut self, peer: usize, queued: Queued) {
+    pub(super) fn queue(&mut self, peer: usize, queued: Queued) {
         if matches!(self.peers[peer].out, Out::Lost(_)) {
             return self.drop_queued(peer, queued);
         }
@@ -222,6 +245,10 @@ impl Engine {
                 let sent = let_through(sender.try_send(&bytes[..len_bytes]));
                 (!sent).then_some((queued, false))
             }
+            Queued::Bytes(ref bytes) => {
+                let sent = let_through(sender.try_send(bytes));
+                (!sent).then_some((queued, false))
+            }
             Queued::Whole {
                 label,
                 ref payload,
@@ -243,37 +270,45 @@ impl Engine {
             Queued::Pieces {
                 send,
                 receive,
-                mut at,
+                at,
                 end,
-            } => {
-                let long = self.sends.get(&send)?;
-                let mut head = [0; RECORD_BYTES_MAX];
-                Record::Piece { receive }.write(&mut head);
-                let head = head.first_chunk().expect("longer than a head");
-                let piece_bytes = sender.reserve_bytes_max() - HEAD_BYTES;
-                let begun = at;
-                while at < end {
-                    let next = end.min(at + piece_bytes);
-                    if !let_through(put_with(
-                        sender,
-                        &mut self.staging,
-                        head,
-                        &long.memory,
-                        at..next,
-                    )) {
-                        let rest = Queued::Pieces {
-                            send,
-                            receive,
-                            at,
-                            end,
-                        };
-                        return Some((rest, at > begun));
-                    }
-                    at = next;
-                }
-                None
-            }
+            } => self.put_pieces(index, send, receive, at..end),
         }
+    }
+
+    /// As [`Engine::put_queued`], pieces of what a receiver waits for.
+    fn put_pieces(
+        &mut self,
+        index: usize,
+        send: u64,
+        receive: u64,
+        range: std::ops::Range<usize>,
+    ) -> Option<(Queued, bool)> {
+        let (link, long) = (self.links[index].as_mut()?, self.sends.get(&send)?);
+        let sender = link.connection.sender();
+        let mut head = [0; RECORD_BYTES_MAX];
+        Record::Piece { receive }.write(&mut head);
+        let head = head.first_chunk().expect("longer than a head");
+        let piece_bytes = sender.reserve_bytes_max() - HEAD_BYTES;
+        let (mut at, end) = (range.start, range.end);
+        while at < end {
+            let next = end.min(at + piece_bytes);
+            let (staging, memory) = (&mut self.staging, &long.memory);
+            if !let_through(put_with(sender, staging, head, memory, at..next)) {
+                let rest = Queued::Pieces {
+                    send,
+                    receive,
+                    at,
+                    end,
+                };
+                return Some((rest, at > range.start));
+            }
+            at = next;
+        }
+        if long.ending.is_none() {
+            self.sends.remove(&send);
+        }
+        None
     }
 
     /// The receiver has a long message, or failed to take it.
@@ -281,7 +316,9 @@ impl Engine {
         if self.sends.get(&send).is_some_and(|long| long.peer == peer) {
             if let Some(long) = self.sends.remove(&send) {
                 let error = c_int::try_from(error).unwrap_or(raw::FI_EOTHER);
-                self.end_send(&long.ending, (error != 0).then_some(error));
+                if let Some(ending) = long.ending {
+                    self.end_send(&ending, (error != 0).then_some(error));
+                }
             }
         }
     }
@@ -323,7 +360,9 @@ impl Engine {
         sends.sort_unstable();
         for send in sends {
             if let Some(long) = self.sends.remove(&send) {
-                self.end_send(&long.ending, Some(error));
+                if let Some(ending) = long.ending {
+                    self.end_send(&ending, Some(error));
+                }
             }
         }
         self.lose_receives(peer, error);

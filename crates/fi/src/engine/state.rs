@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use barewire::{Connection, ConnectionId, Error, Event, Listener, Node};
 use barewire_proto::matching::Matching;
@@ -9,6 +10,7 @@ use barewire_proto::matching::Matching;
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{Label, Long, RECORD_BYTES_MAX, Record};
+use crate::regions::Regions;
 
 /// How long the names of endpoints are: `fi-`, 8 hexadecimal digits of the process, `-`, 16 random ones.
 pub(crate) const NAME_BYTES: usize = 28;
@@ -33,6 +35,7 @@ pub(crate) struct Engine {
     pub(super) next_link: usize,
     pub(super) tagged: Matching<Receive, Arrived, Context>,
     pub(super) plain: Matching<Receive, Arrived, Context>,
+    pub(super) regions: Arc<Regions>,
     pub(super) next_number: u64,
     /// Long messages that their receivers do not have yet.
     pub(super) sends: HashMap<u64, LongSend>,
@@ -66,7 +69,7 @@ pub(crate) const SENDS: usize = 1;
 
 impl Ended {
     #[inline]
-    fn push(&mut self, direction: usize, done: Completion) {
+    pub(super) fn push(&mut self, direction: usize, done: Completion) {
         if let Some(place) = self.places[direction] {
             self.lists[place].push_back(done);
         }
@@ -116,6 +119,8 @@ pub(super) enum Queued {
         bytes: [u8; RECORD_BYTES_MAX],
         len_bytes: usize,
     },
+    /// A record with the bytes that follow it.
+    Bytes(Vec<u8>),
     Whole {
         label: Label,
         payload: Payload,
@@ -154,13 +159,16 @@ pub(super) struct Ending {
     pub(super) tag: u64,
 }
 
-/// A long message that its receiver does not have yet.
+/// What its receiver does not have yet: a long message, or what is written into its memory, or what it reads.
 pub(super) struct LongSend {
     pub(super) peer: usize,
     pub(super) memory: Lent,
-    pub(super) ending: Ending,
+    /// Nothing is told of the end of what a peer reads.
+    pub(super) ending: Option<Ending>,
     /// Whether the receiver has asked for its pieces.
     pub(super) pulled: bool,
+    /// The key of the region that a peer reads; 0 if it is a send.
+    pub(super) region: u64,
 }
 
 /// A receive.
@@ -171,9 +179,23 @@ pub(crate) struct Receive {
     pub(crate) report: bool,
 }
 
+/// What comes in pieces.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    /// A message.
+    Message,
+    /// What a peer writes into memory of this process.
+    Write,
+    /// What this process reads from a peer's memory.
+    Read(Ending),
+}
+
 /// A receive whose message comes in pieces.
 pub(super) struct Pulling {
     pub(super) receive: Receive,
+    pub(super) purpose: Purpose,
+    /// The key of the region that a peer writes into, or 0.
+    pub(super) region: u64,
     pub(super) peer: usize,
     pub(super) label: Label,
     pub(super) send: u64,

@@ -4,11 +4,9 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::kinds::Domain;
-use super::{av, cq, endpoint};
+use super::{av, cq, endpoint, mr};
 use crate::border::{Constant, absent, guarded, only_closed_by};
-use crate::raw::{
-    self, Function, fi_info, fi_ops, fi_ops_domain, fi_ops_mr, fid, fid_domain, fid_fabric,
-};
+use crate::raw::{self, Function, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::space::Space;
 
 static OPS: Constant<fi_ops> = only_closed_by(close as Function);
@@ -26,13 +24,6 @@ static DOMAIN: Constant<fi_ops_domain> = Constant(fi_ops_domain {
     query_atomic: absent as Function,
     query_collective: absent as Function,
     endpoint2: absent as Function,
-});
-
-static MEMORY: Constant<fi_ops_mr> = Constant(fi_ops_mr {
-    size: size_of::<fi_ops_mr>(),
-    reg: absent as Function,
-    regv: absent as Function,
-    regattr: absent as Function,
 });
 
 /// Makes the object.
@@ -56,7 +47,7 @@ pub(super) unsafe extern "C" fn open(
                 ops: &OPS.0,
             },
             ops: &DOMAIN.0,
-            mr: &MEMORY.0,
+            mr: &mr::MEMORY.0,
         },
         space: Arc::new(Space::new(is_serial)),
     });

@@ -1,17 +1,17 @@
 //! An endpoint.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use super::av::{AddressVector, give};
 use super::cq::CompletionQueue;
 use super::kinds::{Endpoint, endpoint, space};
-use super::messages;
+use super::{messages, rma};
 use crate::border::{Constant, absent, guarded};
 use crate::engine::state::{Engine, RECEIVES, SENDS};
 use crate::memory::Context;
 use crate::raw::{
-    self, Function, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fi_ops_rma, fid,
-    fid_domain, fid_ep,
+    self, Function, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep,
 };
 use crate::space::{Bound, place};
 
@@ -49,19 +49,6 @@ static NAMES: Constant<fi_ops_cm> = Constant(fi_ops_cm {
     join: absent as Function,
 });
 
-static RMA: Constant<fi_ops_rma> = Constant(fi_ops_rma {
-    size: size_of::<fi_ops_rma>(),
-    read: absent as Function,
-    readv: absent as Function,
-    readmsg: absent as Function,
-    write: absent as Function,
-    writev: absent as Function,
-    writemsg: absent as Function,
-    inject: absent as Function,
-    writedata: absent as Function,
-    injectdata: absent as Function,
-});
-
 static ATOMIC: Constant<fi_ops_atomic> = Constant(fi_ops_atomic {
     size: size_of::<fi_ops_atomic>(),
     write: absent as Function,
@@ -96,9 +83,10 @@ pub(super) unsafe extern "C" fn open(
         let sends = unsafe { info.tx_attr.as_ref() }.map_or(0, |attr| attr.op_flags);
         // SAFETY: a part of it, or nothing.
         let receives = unsafe { info.rx_attr.as_ref() }.map_or(0, |attr| attr.op_flags);
-        let engine = Engine::new().map_err(|_| raw::FI_ENOMEM)?;
         // SAFETY: a domain of this provider.
         let space = unsafe { space(domain) };
+        let regions = Arc::clone(&space.lock().regions);
+        let engine = Engine::new(regions).map_err(|_| raw::FI_ENOMEM)?;
         let bound = Bound::new(engine, info.caps, sends, receives);
         let place = place(&mut space.lock().endpoints, bound);
         let made = Box::new(Endpoint {
@@ -111,7 +99,7 @@ pub(super) unsafe extern "C" fn open(
                 ops: &ENDPOINT.0,
                 cm: &NAMES.0,
                 msg: &messages::PLAIN.0,
-                rma: &RMA.0,
+                rma: &rma::RMA.0,
                 tagged: &messages::TAGGED.0,
                 atomic: &ATOMIC.0,
                 collective: std::ptr::null(),

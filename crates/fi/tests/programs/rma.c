@@ -1,0 +1,207 @@
+/* One process writes and reads the memory of another through libfabric: each length, each kind of call, what must be
+ * refused, a region that is taken back, and the death of the process that has the memory. Prints "ok". */
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ADDRESS = 29, LONGEST = 6 << 20, DATA = 77 };
+
+/* What the process that has the memory tells the other one. */
+struct told {
+    char name[ADDRESS];
+    uint64_t start, key, read_only_key;
+};
+
+static struct fid_ep *endpoint;
+static struct fid_domain *domain;
+static struct fid_cq *queue;
+static struct fid_av *table;
+
+static void check(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "wrong: %s\n", what);
+        exit(1);
+    }
+}
+
+static void open_all(char *own)
+{
+    struct fi_info *hints = fi_allocinfo(), *info;
+    struct fid_fabric *fabric;
+    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
+    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    size_t len = ADDRESS;
+    hints->caps = FI_RMA | FI_TAGGED;
+    hints->ep_attr->type = FI_EP_RDM;
+    hints->fabric_attr->prov_name = strdup("barewire");
+    check(fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info) == -FI_ENODATA, "regions must be known");
+    hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+    check(!fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "the provider is there");
+    check(info->caps & FI_RMA && info->domain_attr->mr_mode == hints->domain_attr->mr_mode, "it has regions");
+    check(!fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
+    check(!fi_domain(fabric, info, &domain, NULL), "domain");
+    check(!fi_cq_open(domain, &cq, &queue, NULL), "queue");
+    check(!fi_av_open(domain, &av, &table, NULL), "table");
+    check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
+    check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
+    check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
+    check(!fi_enable(endpoint), "enable");
+    check(!fi_getname(&endpoint->fid, own, &len) && len == ADDRESS, "name");
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+}
+
+/* Waits for a completion, and returns 0 or its error. */
+static int complete(struct fi_cq_data_entry *entry)
+{
+    struct fi_cq_err_entry error = {0};
+    ssize_t got;
+    do
+        got = fi_cq_read(queue, entry, 1);
+    while (got == -FI_EAGAIN);
+    if (got == 1)
+        return 0;
+    check(got == -FI_EAVAIL && fi_cq_readerr(queue, &error, 0) == 1, "an error is there");
+    entry->op_context = error.op_context;
+    return error.err;
+}
+
+static int ended(void *context, uint64_t flag)
+{
+    struct fi_cq_data_entry entry = {0};
+    int error = complete(&entry);
+    check(entry.op_context == context, "the context of the operation");
+    check(error || (entry.flags & FI_RMA && entry.flags & flag), "the flags of the operation");
+    return error;
+}
+
+/* The process that has the memory: tells of each write with data, until it is killed. A write of DATA + 1 has it take its
+ * region back. */
+static void serve(int to_other)
+{
+    struct told told;
+    struct fid_mr *region, *read_only;
+    struct fi_cq_data_entry entry;
+    char *memory = calloc(1, LONGEST);
+    open_all(told.name);
+    check(!fi_mr_reg(domain, memory, LONGEST, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &region, NULL), "region");
+    check(!fi_mr_reg(domain, memory, LONGEST, FI_REMOTE_READ, 0, 0, 0, &read_only, NULL), "second region");
+    told.start = (uint64_t)memory;
+    told.key = fi_mr_key(region);
+    told.read_only_key = fi_mr_key(read_only);
+    check(told.key != told.read_only_key, "keys differ");
+    check(write(to_other, &told, sizeof told) == sizeof told, "tell");
+    for (;;) {
+        check(complete(&entry) == 0, "no error at the target");
+        check(entry.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), "flags of a write with data");
+        check(entry.data == DATA || entry.data == DATA + 1, "data of a write");
+        if (entry.data == DATA + 1)
+            check(!fi_close(&region->fid), "take the region back");
+        check(write(to_other, &entry.data, sizeof entry.data) == sizeof entry.data, "tell of it");
+    }
+}
+
+static void lengths(fi_addr_t to, struct told *told)
+{
+    static const size_t all[] = {0, 1, 8, 24, 25, 100, 4096, 8192, 8193, 65536, 300000, LONGEST};
+    unsigned char *out = malloc(LONGEST), *in = malloc(LONGEST);
+    for (unsigned k = 0; k < sizeof all / sizeof *all; k++) {
+        size_t len = all[k];
+        uint64_t at = told->start + (LONGEST - len) / 2;
+        for (size_t b = 0; b < len; b++)
+            out[b] = (unsigned char)(b * 7 + k);
+        memset(in, 0, LONGEST);
+        check(!fi_write(endpoint, out, len, NULL, to, at, told->key, out), "write");
+        check(ended(out, FI_WRITE) == 0, "a write ends well");
+        check(!fi_read(endpoint, in, len, NULL, to, at, told->read_only_key, in), "read");
+        check(ended(in, FI_READ) == 0, "a read ends well");
+        check(!memcmp(in, out, len), "what was written is read");
+    }
+    free(out);
+    free(in);
+}
+
+static void kinds_of_calls(fi_addr_t to, struct told *told, int from_other)
+{
+    char out[] = "written in two places", in[sizeof out] = {0};
+    struct iovec parts[] = {{out, 7}, {out + 7, sizeof out - 7}};
+    struct fi_rma_iov target = {told->start, sizeof out, told->key};
+    struct fi_msg_rma msg = {parts, NULL, 2, to, &target, 1, out, DATA};
+    uint64_t data;
+    check(!fi_writemsg(endpoint, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA), "writemsg");
+    check(ended(out, FI_WRITE) == 0, "writemsg ends well");
+    check(read(from_other, &data, sizeof data) == sizeof data && data == DATA, "the target is told");
+    check(!fi_inject_write(endpoint, "W", 1, to, told->start, told->key), "inject");
+    check(!fi_readv(endpoint, (struct iovec[]){{in, 3}, {in + 3, sizeof in - 3}}, NULL, 2, to, told->start, told->key, in),
+          "readv");
+    check(ended(in, FI_READ) == 0, "readv ends well");
+    check(!strcmp(in, "Written in two places"), "all of it is there");
+    check(!fi_writedata(endpoint, out, 0, NULL, DATA, to, told->start, told->key, out), "writedata of nothing");
+    check(ended(out, FI_WRITE) == 0, "writedata ends well");
+    check(read(from_other, &data, sizeof data) == sizeof data && data == DATA, "the target is told again");
+}
+
+static void refusals(fi_addr_t to, struct told *told, int from_other)
+{
+    static char bytes[20000];
+    uint64_t start = told->start, end = start + LONGEST, data;
+    for (size_t len = 1; len <= sizeof bytes; len += sizeof bytes - 1) {
+        check(!fi_write(endpoint, bytes, len, NULL, to, end - len + 1, told->key, bytes), "write over the end");
+        check(ended(bytes, 0) == FI_EACCES, "is refused");
+        check(!fi_write(endpoint, bytes, len, NULL, to, start - 1, told->key, bytes), "write before the beginning");
+        check(ended(bytes, 0) == FI_EACCES, "is refused, too");
+        check(!fi_write(endpoint, bytes, len, NULL, to, start, told->read_only_key, bytes), "write what is read-only");
+        check(ended(bytes, 0) == FI_EACCES, "is refused as well");
+        check(!fi_read(endpoint, bytes, len, NULL, to, end - len + 1, told->key, bytes), "read over the end");
+        check(ended(bytes, 0) == FI_EACCES, "a read is refused");
+        check(!fi_read(endpoint, bytes, len, NULL, to, start, told->key ^ 1, bytes), "read with a wrong key");
+        check(ended(bytes, 0) == FI_ENOKEY, "a key is refused");
+    }
+    check(!fi_inject_write(endpoint, bytes, 1, to, start, told->key ^ 1), "inject with a wrong key");
+    check(ended(NULL, 0) == FI_ENOKEY, "which is told as well");
+    check(!fi_writedata(endpoint, bytes, 1, NULL, DATA + 1, to, start, told->key, bytes), "the last write");
+    check(ended(bytes, FI_WRITE) == 0, "which ends well");
+    check(read(from_other, &data, sizeof data) == sizeof data && data == DATA + 1, "the region is gone");
+    check(!fi_read(endpoint, bytes, 1, NULL, to, start, told->key, bytes), "read what is gone");
+    check(ended(bytes, 0) == FI_ENOKEY, "is refused");
+}
+
+int main(void)
+{
+    char own[ADDRESS], *in = malloc(LONGEST), *out = calloc(1, LONGEST);
+    int pipes[2];
+    struct told told;
+    fi_addr_t to;
+    check(!pipe(pipes), "a pipe");
+    pid_t child = fork();
+    if (!child)
+        serve(pipes[1]);
+    open_all(own);
+    check(read(pipes[0], &told, sizeof told) == sizeof told, "be told");
+    check(fi_av_insert(table, told.name, 1, &to, 0, NULL) == 1, "insert");
+    lengths(to, &told);
+    kinds_of_calls(to, &told, pipes[0]);
+    refusals(to, &told, pipes[0]);
+    kill(child, SIGSTOP);
+    check(!fi_read(endpoint, in, LONGEST, NULL, to, told.start, told.read_only_key, in), "a read that is cut off");
+    check(!fi_write(endpoint, out, LONGEST, NULL, to, told.start, told.read_only_key, out), "a write that is cut off");
+    kill(child, SIGKILL);
+    struct fi_cq_data_entry first, second;
+    check(complete(&first) == FI_ECONNRESET && complete(&second) == FI_ECONNRESET, "both end with an error");
+    check(first.op_context != second.op_context, "each of both ends");
+    waitpid(child, NULL, 0);
+    check(!fi_close(&endpoint->fid) && !fi_close(&queue->fid) && !fi_close(&table->fid), "close");
+    puts("ok");
+    return 0;
+}
