@@ -92,6 +92,7 @@ impl Engine {
             turns: 0,
             quiet: 0,
             ended: Ended::default(),
+            counted: Vec::new(),
         })
     }
 

@@ -232,6 +232,7 @@ fn fill_domain(domain: &mut fi_domain_attr, asked: Option<&fi_domain_attr>) {
     domain.mr_iov_limit = 1;
     domain.cq_data_size = DATA_BYTES;
     domain.cq_cnt = 256;
+    domain.cntr_cnt = 256;
     domain.ep_cnt = 256;
     domain.tx_ctx_cnt = 256;
     domain.rx_ctx_cnt = 256;

@@ -1,6 +1,7 @@
 //! libfabric's objects. Each begins with what libfabric knows of it; the rest is this crate's.
 
 pub(crate) mod av;
+pub(crate) mod cntr;
 pub(crate) mod cq;
 pub(crate) mod domain;
 pub(crate) mod endpoint;

@@ -92,6 +92,7 @@ constants! {
     FI_CLASS_MR: usize = 12;
     FI_CLASS_EQ: usize = 13;
     FI_CLASS_CQ: usize = 14;
+    FI_CLASS_CNTR: usize = 15;
     FI_EAGAIN: c_int = 11;
     FI_ENOMEM: c_int = 12;
     FI_EACCES: c_int = 13;
@@ -103,6 +104,7 @@ constants! {
     FI_EMSGSIZE: c_int = 90;
     FI_EOPNOTSUPP: c_int = 95;
     FI_ECONNRESET: c_int = 104;
+    FI_ETIMEDOUT: c_int = 110;
     FI_EHOSTUNREACH: c_int = 113;
     FI_ECANCELED: c_int = 125;
     FI_EOTHER: c_int = 256;
@@ -300,6 +302,16 @@ structures! {
         signal: Function,
         strerror: Function,
     }
+    fi_ops_cntr Exact {
+        size: usize,
+        read: Function,
+        readerr: Function,
+        add: Function,
+        set: Function,
+        wait: Function,
+        adderr: Function,
+        seterr: Function,
+    }
     fi_ops_eq Exact {
         size: usize,
         read: Function,
@@ -335,6 +347,10 @@ structures! {
     fid_cq Exact {
         fid: fid,
         ops: *const fi_ops_cq,
+    }
+    fid_cntr Exact {
+        fid: fid,
+        ops: *const fi_ops_cntr,
     }
     fid_eq Exact {
         fid: fid,
@@ -462,6 +478,10 @@ structures! {
         size: usize,
         flags: u64,
         format: c_int,
+        wait_obj: c_int,
+    }
+    fi_cntr_attr Prefix {
+        events: c_int,
         wait_obj: c_int,
     }
     fi_cq_tagged_entry Exact {

@@ -13,7 +13,7 @@ use barewire_proto::matching::Pattern;
 
 use crate::engine::receiving::Peek;
 use crate::engine::sending::Outgoing;
-use crate::engine::state::{Completion, Engine, Name, RECEIVES, SENDS};
+use crate::engine::state::{Completion, Counted, Engine, Name, RECEIVES, SENDS};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::regions::{Place, Regions};
@@ -59,6 +59,16 @@ pub(crate) struct Inner {
     pub(crate) queues: Vec<Option<Queue>>,
     pub(crate) tables: Vec<Option<Table>>,
     pub(crate) regions: Arc<Regions>,
+    pub(crate) counters: Vec<Option<Counter>>,
+}
+
+/// A counter of operations that have ended.
+#[derive(Default)]
+pub(crate) struct Counter {
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
+    /// The endpoints that are bound to it.
+    endpoints: Vec<usize>,
 }
 
 /// An endpoint, and what it is bound to.
@@ -413,6 +423,63 @@ impl Inner {
         }
     }
 
+    /// Has a counter count operations of these kinds at an endpoint.
+    pub(crate) fn bind_counter(
+        &mut self,
+        endpoint: usize,
+        counter: usize,
+        kinds: u64,
+    ) -> Result<(), c_int> {
+        let of = self.counters[counter].as_mut().ok_or(raw::FI_EINVAL)?;
+        let bound = self.endpoints[endpoint].as_mut().ok_or(raw::FI_EINVAL)?;
+        bound.engine.counted.push(Counted {
+            counter,
+            kinds,
+            done: 0,
+            failed: 0,
+        });
+        if !of.endpoints.contains(&endpoint) {
+            of.endpoints.push(endpoint);
+        }
+        Ok(())
+    }
+
+    /// A counter, after the operations of its endpoints were taken further.
+    pub(crate) fn counter(&mut self, counter: usize) -> Option<&mut Counter> {
+        let of = self.counters.get_mut(counter)?.as_mut()?;
+        for &endpoint in &of.endpoints {
+            if let Some(Some(bound)) = self.endpoints.get_mut(endpoint) {
+                if bound.enabled {
+                    bound.engine.progress();
+                }
+                for counted in &mut bound.engine.counted {
+                    if counted.counter == counter {
+                        of.done = of.done.wrapping_add(std::mem::take(&mut counted.done));
+                        of.failed = of.failed.wrapping_add(std::mem::take(&mut counted.failed));
+                    }
+                }
+            }
+        }
+        Some(of)
+    }
+
+    /// How many failures a counter is known to have.
+    pub(crate) fn failures(&self, counter: usize) -> u64 {
+        let of = self.counters.get(counter).and_then(Option::as_ref);
+        of.map_or(0, |of| of.failed)
+    }
+
+    /// Removes a counter, if no endpoint is bound to it.
+    pub(crate) fn remove_counter(&mut self, counter: usize) -> Result<(), c_int> {
+        match &self.counters[counter] {
+            Some(of) if !of.endpoints.is_empty() => Err(raw::FI_EBUSY),
+            _ => {
+                self.counters[counter] = None;
+                Ok(())
+            }
+        }
+    }
+
     /// Takes a memory region back.
     pub(crate) fn remove_region(&mut self, key: u64) {
         self.regions.remove(key);
@@ -589,6 +656,13 @@ impl Inner {
             return;
         };
         bound.engine.linger();
+        for counted in &bound.engine.counted {
+            if let Some(Some(counter)) = self.counters.get_mut(counted.counter) {
+                counter.done = counter.done.wrapping_add(counted.done);
+                counter.failed = counter.failed.wrapping_add(counted.failed);
+                counter.endpoints.retain(|&other| other != endpoint);
+            }
+        }
         for queue in self.queues.iter_mut().flatten() {
             for &(of, list) in &queue.parts {
                 if of == endpoint {

@@ -235,6 +235,7 @@ impl Engine {
 
     /// Tells the program that a peer has written, if that came with data for it.
     fn tell_written(&mut self, peer: usize, data: Option<u32>, len_bytes: usize) {
+        self.count(raw::FI_REMOTE_WRITE, false);
         if data.is_some() {
             let label = Label { tag: None, data };
             let mut done = received(

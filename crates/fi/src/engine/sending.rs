@@ -71,7 +71,7 @@ impl Engine {
             && self.peers[peer].backlog.is_empty()
             && let_through(self.put_whole(peer, sent.label, &memory))
         {
-            if sent.report {
+            if sent.report || !self.counted.is_empty() {
                 self.end_send(&sent.ending(), None);
             }
             return Ok(());
@@ -307,6 +307,7 @@ impl Engine {
         }
         if long.ending.is_none() {
             self.sends.remove(&send);
+            self.count(raw::FI_REMOTE_READ, false);
         }
         None
     }

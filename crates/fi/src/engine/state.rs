@@ -53,6 +53,18 @@ pub(crate) struct Engine {
     pub(super) quiet: u32,
     /// What has ended, and must be told.
     pub(crate) ended: Ended,
+    /// What has ended, for counters.
+    pub(crate) counted: Vec<Counted>,
+}
+
+/// What a counter does not know yet of an endpoint that is bound to it.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) counter: usize,
+    /// Which operations it counts: `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`, `FI_REMOTE_READ`, `FI_REMOTE_WRITE`.
+    pub(crate) kinds: u64,
+    pub(crate) done: u64,
+    pub(crate) failed: u64,
 }
 
 /// What has ended at an endpoint, and must be told. If one queue tells the ends of both directions, they are in one list.
@@ -270,9 +282,21 @@ impl Engine {
         }
     }
 
+    /// Counts the end of an operation of one of these kinds.
+    #[inline]
+    pub(super) fn count(&mut self, kinds: u64, is_failure: bool) {
+        for counted in &mut self.counted {
+            if counted.kinds & kinds != 0 {
+                counted.done += u64::from(!is_failure);
+                counted.failed += u64::from(is_failure);
+            }
+        }
+    }
+
     /// Tells the end of a send.
     #[inline]
     pub(super) fn end_send(&mut self, ending: &Ending, error: Option<c_int>) {
+        self.count(ending.flags, error.is_some());
         if ending.report || error.is_some() {
             let done = Completion {
                 context: ending.context,
@@ -300,6 +324,7 @@ impl Engine {
     ) {
         let len = sent.min(receive.memory.len_bytes());
         let over = sent - len;
+        self.count(raw::FI_RECV, over > 0);
         if receive.report || over > 0 {
             let mut done = received(receive.context, label, Some(peer as u32));
             done.len = len;
@@ -313,6 +338,10 @@ impl Engine {
 
     /// Tells that a receive ended without a message.
     pub(super) fn fail_receive(&mut self, context: Context, label: &Label, error: c_int) {
+        // A peek that has found nothing is no receive.
+        if error != raw::FI_ENOMSG {
+            self.count(raw::FI_RECV, true);
+        }
         let mut done = received(context, label, None);
         done.error = error;
         self.ended.push(RECEIVES, done);

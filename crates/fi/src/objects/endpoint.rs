@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::av::{AddressVector, give};
+use super::cntr::CounterObject;
 use super::cq::CompletionQueue;
 use super::kinds::{Endpoint, endpoint, space};
 use super::{messages, rma};
@@ -157,6 +158,11 @@ unsafe extern "C" fn bind(fid: *mut fid, other: *mut fid, flags: u64) -> c_int {
                 }
                 inner.bind_endpoint(endpoint.place)?;
             }
+            raw::FI_CLASS_CNTR => {
+                // SAFETY: its class says so.
+                let counter = unsafe { (*other.cast::<CounterObject>()).counter };
+                inner.bind_counter(endpoint.place, counter, flags)?;
+            }
             // It stays empty.
             raw::FI_CLASS_EQ => {}
             _ => return Err(raw::FI_ENOSYS),
@@ -182,7 +188,8 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, _argument: *mut c_vo
         if bound.table.is_none() {
             return Err(raw::FI_ENOAV);
         }
-        if bound.sends.queue.is_none() && bound.receives.queue.is_none() {
+        let has_queue = bound.sends.queue.is_some() || bound.receives.queue.is_some();
+        if !has_queue && bound.engine.counted.is_empty() {
             return Err(raw::FI_ENOCQ);
         }
         bound.enabled = true;

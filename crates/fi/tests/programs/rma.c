@@ -25,6 +25,7 @@ struct told {
 static struct fid_ep *endpoint;
 static struct fid_domain *domain;
 static struct fid_cq *queue;
+static struct fid_cntr *writes, *reads;
 static struct fid_av *table;
 
 static void check(int holds, const char *what)
@@ -41,6 +42,7 @@ static void open_all(char *own)
     struct fid_fabric *fabric;
     struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
     struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_cntr_attr counted = {.events = FI_CNTR_EVENTS_COMP};
     size_t len = ADDRESS;
     hints->caps = FI_RMA | FI_TAGGED;
     hints->ep_attr->type = FI_EP_RDM;
@@ -56,6 +58,9 @@ static void open_all(char *own)
     check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
     check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
     check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
+    check(!fi_cntr_open(domain, &counted, &writes, NULL) && !fi_cntr_open(domain, &counted, &reads, NULL), "counters");
+    check(!fi_ep_bind(endpoint, &writes->fid, FI_WRITE | FI_REMOTE_WRITE), "bind a counter");
+    check(!fi_ep_bind(endpoint, &reads->fid, FI_READ), "bind the other one");
     check(!fi_enable(endpoint), "enable");
     check(!fi_getname(&endpoint->fid, own, &len) && len == ADDRESS, "name");
     fi_freeinfo(hints);
@@ -110,6 +115,23 @@ static void serve(int to_other)
             check(!fi_close(&region->fid), "take the region back");
         check(write(to_other, &entry.data, sizeof entry.data) == sizeof entry.data, "tell of it");
     }
+}
+
+/* Counters count what has ended, and what has failed; they can be waited for, set and added to. */
+static void counters(fi_addr_t to, struct told *told)
+{
+    char bytes[16] = {0};
+    uint64_t before = fi_cntr_read(writes);
+    check(before == 12 && fi_cntr_read(reads) == 12, "one write and one read of each length");
+    check(fi_cntr_readerr(writes) == 0 && fi_cntr_readerr(reads) == 0, "none has failed");
+    check(!fi_inject_write(endpoint, bytes, sizeof bytes, to, told->start, told->key), "inject");
+    check(!fi_cntr_wait(writes, before + 1, 60000), "wait for it");
+    check(fi_cntr_wait(writes, before + 2, 1) == -FI_ETIMEDOUT, "nothing more comes");
+    check(!fi_inject_write(endpoint, bytes, 1, to, told->start, told->key ^ 1), "inject with a wrong key");
+    check(fi_cntr_wait(writes, before + 2, 60000) == -FI_EAVAIL && fi_cntr_readerr(writes) == 1, "a failure is counted");
+    check(ended(NULL, 0) == FI_ENOKEY, "and told");
+    check(!fi_cntr_set(reads, 5) && !fi_cntr_add(reads, 2) && fi_cntr_read(reads) == 7, "set and add");
+    check(fi_close(&reads->fid) == -FI_EBUSY, "a counter in use can not be closed");
 }
 
 static void lengths(fi_addr_t to, struct told *told)
@@ -191,6 +213,7 @@ int main(void)
     check(read(pipes[0], &told, sizeof told) == sizeof told, "be told");
     check(fi_av_insert(table, told.name, 1, &to, 0, NULL) == 1, "insert");
     lengths(to, &told);
+    counters(to, &told);
     kinds_of_calls(to, &told, pipes[0]);
     refusals(to, &told, pipes[0]);
     kill(child, SIGSTOP);
@@ -202,6 +225,7 @@ int main(void)
     check(first.op_context != second.op_context, "each of both ends");
     waitpid(child, NULL, 0);
     check(!fi_close(&endpoint->fid) && !fi_close(&queue->fid) && !fi_close(&table->fid), "close");
+    check(!fi_close(&writes->fid) && !fi_close(&reads->fid), "close the counters");
     puts("ok");
     return 0;
 }
