@@ -18,7 +18,9 @@ const MESSAGE_BYTES_MAX: usize = 1 << 40;
 /// Bytes of data beside a message.
 const DATA_BYTES: usize = 4;
 
-const PRIMARY: u64 = raw::FI_MSG | raw::FI_TAGGED | raw::FI_RMA;
+const PRIMARY: u64 = raw::FI_MSG | raw::FI_TAGGED | REMOTE;
+/// What needs memory regions.
+const REMOTE: u64 = raw::FI_RMA | raw::FI_ATOMIC;
 const DIRECTIONS: u64 = raw::FI_SEND | raw::FI_RECV;
 /// Those of a peer's memory.
 const ACCESSES: u64 = raw::FI_READ | raw::FI_WRITE | raw::FI_REMOTE_READ | raw::FI_REMOTE_WRITE;
@@ -92,7 +94,7 @@ unsafe fn fits_domain(asked: &fi_domain_attr, caps: u64) -> bool {
         && manual(asked.data_progress)
         && asked.cq_data_size <= DATA_BYTES
         && among(asked.caps, WHERE)
-        && (caps & raw::FI_RMA == 0 || knows_regions(asked))
+        && (caps & REMOTE == 0 || knows_regions(asked))
         && asked.mr_key_size <= size_of::<u64>()
         // SAFETY: the caller says so.
         && unsafe { is_own(asked.name) }
@@ -160,11 +162,11 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
         if asked.caps != 0 {
             caps = asked.caps | WHERE;
         } else if !domain.is_none_or(knows_regions) {
-            caps &= !(raw::FI_RMA | ACCESSES);
+            caps &= !(REMOTE | ACCESSES);
         }
         if caps & (DIRECTIONS | ACCESSES) == 0 {
             caps |= DIRECTIONS;
-            if caps & raw::FI_RMA != 0 {
+            if caps & REMOTE != 0 {
                 caps |= ACCESSES;
             }
         }
@@ -197,7 +199,7 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
         fill_endpoint(&mut *info.ep_attr);
         let domain = asked.and_then(|asked| asked.domain_attr.as_ref());
         fill_domain(&mut *info.domain_attr, domain);
-        if caps & raw::FI_RMA != 0 {
+        if caps & REMOTE != 0 {
             let basic = domain.is_some_and(|domain| domain.mr_mode == raw::FI_MR_BASIC);
             (*info.domain_attr).mr_mode = if basic { raw::FI_MR_BASIC } else { REGIONS };
         }

@@ -2,7 +2,7 @@
 //! through the shared memory of one host.
 //!
 //! libfabric loads it from the folder that `FI_PROVIDER_PATH` names, and calls [`fi_prov_ini`]. It offers endpoints of
-//! the type `FI_EP_RDM`, with tagged messages, messages without tags, and memory that peers read and write. How to use it:
+//! the type `FI_EP_RDM`, with tagged messages, messages without tags, memory that peers read, write and change. How to use it:
 //! `docs/mpi.md`.
 //!
 //! What holds for all of it:
@@ -17,6 +17,7 @@
 // ```layers
 // raw: what libfabric and a provider know of each other
 // memory: memory that the program lends
+// arithmetic: what atomic operations do
 // regions: memory that peers read and write
 // records: what two endpoints say to each other
 // engine/state: what an endpoint knows
@@ -30,6 +31,7 @@
 // objects: libfabric's objects
 // ```
 
+mod arithmetic;
 mod border;
 mod engine;
 mod info;

@@ -1,5 +1,6 @@
 //! libfabric's objects. Each begins with what libfabric knows of it; the rest is this crate's.
 
+pub(crate) mod atomic;
 pub(crate) mod av;
 pub(crate) mod cntr;
 pub(crate) mod cq;

@@ -37,6 +37,7 @@ constants! {
     FI_MSG: u64 = 1 << 1;
     FI_RMA: u64 = 1 << 2;
     FI_TAGGED: u64 = 1 << 3;
+    FI_ATOMIC: u64 = 1 << 4;
     FI_READ: u64 = 1 << 8;
     FI_WRITE: u64 = 1 << 9;
     FI_RECV: u64 = 1 << 10;
@@ -54,6 +55,8 @@ constants! {
     FI_MATCH_COMPLETE: u64 = 1 << 31;
     FI_LOCAL_COMM: u64 = 1 << 51;
     FI_REMOTE_COMM: u64 = 1 << 52;
+    FI_FETCH_ATOMIC: u64 = 1 << 58;
+    FI_COMPARE_ATOMIC: u64 = 1 << 59;
     FI_SOURCE: u64 = 1 << 57;
     FI_DISCARD: u64 = 1 << 58;
     FI_CLAIM: u64 = 1 << 59;
@@ -93,6 +96,30 @@ constants! {
     FI_CLASS_EQ: usize = 13;
     FI_CLASS_CQ: usize = 14;
     FI_CLASS_CNTR: usize = 15;
+    FI_MIN: u8 = 0;
+    FI_MAX: u8 = 1;
+    FI_SUM: u8 = 2;
+    FI_PROD: u8 = 3;
+    FI_LOR: u8 = 4;
+    FI_LAND: u8 = 5;
+    FI_BOR: u8 = 6;
+    FI_BAND: u8 = 7;
+    FI_LXOR: u8 = 8;
+    FI_BXOR: u8 = 9;
+    FI_ATOMIC_READ: u8 = 10;
+    FI_ATOMIC_WRITE: u8 = 11;
+    FI_CSWAP: u8 = 12;
+    FI_MSWAP: u8 = 18;
+    FI_INT8: u8 = 0;
+    FI_UINT8: u8 = 1;
+    FI_INT16: u8 = 2;
+    FI_UINT16: u8 = 3;
+    FI_INT32: u8 = 4;
+    FI_UINT32: u8 = 5;
+    FI_INT64: u8 = 6;
+    FI_UINT64: u8 = 7;
+    FI_FLOAT: u8 = 8;
+    FI_DOUBLE: u8 = 9;
     FI_EAGAIN: c_int = 11;
     FI_ENOMEM: c_int = 12;
     FI_EACCES: c_int = 13;
@@ -510,6 +537,31 @@ structures! {
         desc: *mut *mut c_void,
         iov_count: usize,
         addr: u64,
+        context: *mut c_void,
+        data: u64,
+    }
+    fi_ioc Exact {
+        addr: *mut c_void,
+        count: usize,
+    }
+    fi_rma_ioc Exact {
+        addr: u64,
+        count: usize,
+        key: u64,
+    }
+    fi_atomic_attr Exact {
+        count: usize,
+        size: usize,
+    }
+    fi_msg_atomic Exact {
+        msg_iov: *const fi_ioc,
+        desc: *mut *mut c_void,
+        iov_count: usize,
+        addr: u64,
+        rma_iov: *const fi_rma_ioc,
+        rma_iov_count: usize,
+        datatype: u32,
+        op: u32,
         context: *mut c_void,
         data: u64,
     }

@@ -21,13 +21,17 @@
 //! | 7 `LongWrite` | the same, if they are many | key, address, and as for `Long` but for the number: 8 bytes each |
 //! | 8 `Read` | who reads from the receiver's memory | key, address, length: 8 bytes each |
 //! | 9 `Answer` | who has that memory, if no pieces come | |
+//! | 10 `Atomic` | who has the receiver change its memory | key and address: 8 bytes each; elements to change it with, and as many to compare with |
 //!
 //! `Write` and `LongWrite` have the number of the write where a message has its tag, and are answered with `Done`. `Read`
-//! and `Answer` have the number of the read there; `Answer` has the error number where `Done` has it.
+//! and `Answer` have the number of the read there; `Answer` has the error number where `Done` has it. `Atomic` has there an
+//! operation (1 byte), a type (1), and flags (1): bit 0, the old elements are wanted; bit 1, some to compare with come along.
+//! It is answered as `Read` is if they are wanted, and as `Write` if not.
 //!
 //! A *mark* is a random number in the sender's memory. The receiver reads it before it trusts that it reads the memory
 //! of the process that it means. An address of 0 says that the message lies in several places, and has to be pulled.
 
+use crate::arithmetic::Kind;
 use crate::regions::Place;
 
 /// The bytes that every record begins with.
@@ -47,6 +51,7 @@ const WRITE: u8 = 6;
 const LONG_WRITE: u8 = 7;
 const READ: u8 = 8;
 const ANSWER: u8 = 9;
+const ATOMIC: u8 = 10;
 
 const HAS_DATA: u8 = 1;
 const HAS_TAG: u8 = 2;
@@ -127,6 +132,13 @@ pub(crate) enum Record {
         receive: u64,
         error: u32,
     },
+    Atomic {
+        number: u64,
+        kind: Kind,
+        wants_old: bool,
+        compares: bool,
+        place: Place,
+    },
 }
 
 impl Record {
@@ -175,6 +187,17 @@ impl Record {
                 &[place.key, place.address, *len_bytes],
             ),
             Record::Answer { receive, error } => (head(ANSWER, 0, *error, *receive), &[]),
+            Record::Atomic {
+                number,
+                kind,
+                wants_old,
+                compares,
+                place,
+            } => {
+                let flags = u8::from(*wants_old) + 2 * u8::from(*compares);
+                let low = u32::from_le_bytes([kind.op, kind.datatype, flags, 0]);
+                (head(ATOMIC, 0, low, *number), &[place.key, place.address])
+            }
         };
         into[..HEAD_BYTES].copy_from_slice(&head);
         for (at, word) in words.iter().enumerate() {
@@ -223,7 +246,7 @@ impl Record {
                 wanted_bytes: word(1),
             }),
             PIECE => Some(Record::Piece { receive: high }),
-            WRITE | LONG_WRITE | READ | ANSWER => {
+            WRITE | LONG_WRITE | READ | ANSWER | ATOMIC => {
                 read_remote(kind, words, label.data, (low, high), word)
             }
             _ => None,
@@ -269,6 +292,16 @@ fn read_remote(
             receive: high,
             error: low,
         }),
+        ATOMIC if words >= 2 => {
+            let [op, datatype, flags, _] = low.to_le_bytes();
+            Some(Record::Atomic {
+                number: high,
+                kind: Kind { datatype, op },
+                wants_old: flags & 1 != 0,
+                compares: flags & 2 != 0,
+                place: place(),
+            })
+        }
         _ => None,
     }
 }
@@ -337,6 +370,16 @@ mod tests {
                 len_bytes
             }),
             any::<(u64, u32)>().prop_map(|(receive, error)| Record::Answer { receive, error }),
+            any::<([u64; 3], [u8; 2], [bool; 2])>().prop_map(|(words, kind, flags)| {
+                let ([number, key, address], [datatype, op]) = (words, kind);
+                Record::Atomic {
+                    number,
+                    kind: Kind { datatype, op },
+                    wants_old: flags[0],
+                    compares: flags[1],
+                    place: Place { key, address },
+                }
+            }),
         ]
     }
 

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use barewire_proto::matching::Pattern;
 
+use crate::arithmetic::Kind;
 use crate::engine::receiving::Peek;
+use crate::engine::remote::Operation;
 use crate::engine::sending::Outgoing;
 use crate::engine::state::{Completion, Counted, Engine, Name, RECEIVES, SENDS};
 use crate::memory::{Context, Lent};
@@ -203,10 +205,19 @@ pub(crate) struct Send {
 }
 
 /// What is done with a peer's memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
     Write,
+    Atomic(Atomic),
+}
+
+/// An atomic operation, but for what it changes the memory with.
+pub(crate) struct Atomic {
+    pub(crate) kind: Kind,
+    pub(crate) len_bytes: usize,
+    pub(crate) compare: Option<Lent>,
+    /// Where what was there before goes.
+    pub(crate) result: Option<Lent>,
 }
 
 /// What a program does with a peer's memory.
@@ -420,6 +431,16 @@ impl Inner {
         match remote.access {
             Access::Read => bound.engine.read(peer, memory, place, &outgoing),
             Access::Write => bound.engine.write(peer, memory, place, &outgoing),
+            Access::Atomic(atomic) => {
+                let operation = Operation {
+                    kind: atomic.kind,
+                    len_bytes: atomic.len_bytes,
+                    with: memory,
+                    compare: atomic.compare,
+                    result: atomic.result,
+                };
+                bound.engine.atomic(peer, operation, place, &outgoing)
+            }
         }
     }
 

@@ -74,13 +74,18 @@ fn command(program: &str) -> Command {
 
 /// `mpirun` with so many ranks on this provider.
 fn mpirun(ranks: usize) -> Command {
+    // Or Open MPI prepares its own shared memory, too, which it leaves after a crash.
+    mpirun_with(ranks, "self")
+}
+
+/// As [`mpirun`], with these of Open MPI's transports for memory.
+fn mpirun_with(ranks: usize, btl: &str) -> Command {
     let mut mpirun = command("mpirun");
     mpirun
         .args(["--oversubscribe", "-n", &ranks.to_string()])
         .args(["--mca", "pml", "cm", "--mca", "mtl", "ofi"])
         .args(["--mca", "mtl_ofi_provider_include", "barewire"])
-        // Or Open MPI prepares its own shared memory, too, which it leaves after a crash.
-        .args(["--mca", "btl", "self"]);
+        .args(["--mca", "btl", btl]);
     mpirun
 }
 
@@ -138,6 +143,20 @@ fn operations_of_mpi_from_any_thread() {
     if let Some(_one) = mpi("operations_of_mpi_from_any_thread") {
         let program = compile("mpicc", "basic", &[]);
         assert_ok(&mpirun(2).arg(&program).arg("multiple").output().unwrap());
+    }
+}
+
+#[test]
+fn windows_of_mpi_with_1_to_4_ranks() {
+    if let Some(_one) = mpi("windows_of_mpi_with_1_to_4_ranks") {
+        let program = compile("mpicc", "windows", &[]);
+        for ranks in [1, 2, 4] {
+            let mut mpirun = mpirun_with(ranks, "ofi,self");
+            mpirun
+                .args(["--mca", "btl_ofi_provider_include", "barewire"])
+                .args(["--mca", "osc", "rdma"]);
+            assert_ok(&mpirun.arg(&program).output().unwrap());
+        }
     }
 }
 

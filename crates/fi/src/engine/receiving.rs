@@ -158,6 +158,13 @@ impl Engine {
                 len_bytes,
             }) => self.arrived_read(peer, receive, place, len_bytes),
             Some(Record::Answer { receive, error }) => self.answered(peer, receive, error),
+            Some(Record::Atomic {
+                number,
+                kind,
+                wants_old,
+                compares,
+                place,
+            }) => self.arrived_atomic(peer, number, (kind, wants_old, compares), place, message),
             None => {}
         }
     }

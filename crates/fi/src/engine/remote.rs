@@ -10,10 +10,20 @@ use super::sending::{BACKLOG_MAX, INJECT_BYTES_MAX, Outgoing, WHOLE_BYTES_MAX};
 use super::state::{
     Ending, Engine, LongSend, Out, Pulling, Purpose, Queued, RECEIVES, Receive, received,
 };
+use crate::arithmetic::{ATOMIC_BYTES_MAX, Form, Kind};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{Label, Long, RECORD_BYTES_MAX, Record, WRITE_HEAD_BYTES};
 use crate::regions::Place;
+
+/// An atomic operation.
+pub(crate) struct Operation {
+    pub(crate) kind: Kind,
+    pub(crate) len_bytes: usize,
+    pub(crate) with: Lent,
+    pub(crate) compare: Option<Lent>,
+    pub(crate) result: Option<Lent>,
+}
 
 impl Engine {
     /// Whether an operation on a peer's memory can begin. `None`: it has ended already, with an error.
@@ -94,24 +104,8 @@ impl Engine {
         if self.begin(peer, &ending)?.is_none() {
             return Ok(());
         }
-        let (receive, len_bytes) = (self.number(), memory.len_bytes());
-        let pulling = Pulling {
-            receive: Receive {
-                memory,
-                context: sent.context,
-                report: sent.report,
-            },
-            purpose: Purpose::Read(ending),
-            region: 0,
-            peer,
-            label: sent.label,
-            send: 0,
-            len_bytes,
-            at: 0,
-            wanted: len_bytes,
-        };
-        self.pulls.insert(receive, pulling);
-        let len_bytes = len_bytes as u64;
+        let (receive, len_bytes) = (self.number(), memory.len_bytes() as u64);
+        self.await_pieces(receive, peer, memory, ending);
         let read = Record::Read {
             receive,
             place,
@@ -119,6 +113,168 @@ impl Engine {
         };
         self.say(peer, read);
         Ok(())
+    }
+
+    /// What comes in pieces under this number is what was to be read.
+    fn await_pieces(&mut self, number: u64, peer: usize, memory: Lent, ending: Ending) {
+        let len_bytes = memory.len_bytes();
+        let pulling = Pulling {
+            receive: Receive {
+                memory,
+                context: ending.context,
+                report: ending.report,
+            },
+            purpose: Purpose::Read(ending),
+            region: 0,
+            peer,
+            label: Label {
+                tag: None,
+                data: None,
+            },
+            send: 0,
+            len_bytes,
+            at: 0,
+            wanted: len_bytes,
+        };
+        self.pulls.insert(number, pulling);
+    }
+
+    /// Begins an atomic operation on a peer's memory.
+    ///
+    /// # Errors
+    /// An error number of libfabric: nothing was begun.
+    pub(crate) fn atomic(
+        &mut self,
+        peer: usize,
+        operation: Operation,
+        place: Place,
+        sent: &Outgoing,
+    ) -> Result<(), c_int> {
+        let direction = match operation.result {
+            Some(_) => raw::FI_READ,
+            None => raw::FI_WRITE,
+        };
+        let ending = sent.ending_of(raw::FI_ATOMIC | direction);
+        if self.begin(peer, &ending)?.is_none() {
+            return Ok(());
+        }
+        let (number, len_bytes) = (self.number(), operation.len_bytes);
+        let record = Record::Atomic {
+            number,
+            kind: operation.kind,
+            wants_old: operation.result.is_some(),
+            compares: operation.compare.is_some(),
+            place,
+        };
+        let mut head = [0; RECORD_BYTES_MAX];
+        let head_bytes = record.write(&mut head);
+        let mut bytes = head[..head_bytes].to_vec();
+        operation.with.append_to(0..len_bytes, &mut bytes);
+        // What is only read, is read with nothing.
+        bytes.resize(head_bytes + len_bytes, 0);
+        if let Some(compare) = &operation.compare {
+            compare.append_to(0..len_bytes, &mut bytes);
+        }
+        if let Some(memory) = operation.result {
+            self.await_pieces(number, peer, memory, ending);
+        } else {
+            let waiting = LongSend {
+                peer,
+                memory: Lent::nothing(),
+                ending: Some(ending),
+                pulled: true,
+                region: 0,
+            };
+            self.sends.insert(number, waiting);
+        }
+        self.say_bytes(peer, bytes);
+        Ok(())
+    }
+
+    /// A peer wants memory to be changed.
+    pub(super) fn arrived_atomic(
+        &mut self,
+        peer: usize,
+        number: u64,
+        (kind, wants_old, compares): (Kind, bool, bool),
+        place: Place,
+        message: &impl Bytes,
+    ) {
+        let body_bytes = message.len_bytes() - WRITE_HEAD_BYTES;
+        let len_bytes = body_bytes / if compares { 2 } else { 1 };
+        let mut body = [0; 2 * ATOMIC_BYTES_MAX];
+        let changed = match body.get_mut(..body_bytes) {
+            Some(body) => {
+                message.read_at(WRITE_HEAD_BYTES, body);
+                self.change(kind, place, (wants_old, compares), body.split_at(len_bytes))
+            }
+            None => Err(raw::FI_EINVAL),
+        };
+        match changed {
+            Ok(old) if wants_old => {
+                let mut head = [0; RECORD_BYTES_MAX];
+                let head_bytes = Record::Piece { receive: number }.write(&mut head);
+                self.say_bytes(peer, [&head[..head_bytes], &old[..]].concat());
+            }
+            Ok(_) => {
+                let (send, error) = (number, 0);
+                self.say(peer, Record::Done { send, error });
+            }
+            Err(error) => {
+                let error = error.unsigned_abs();
+                let answer = match wants_old {
+                    true => Record::Answer {
+                        receive: number,
+                        error,
+                    },
+                    false => Record::Done {
+                        send: number,
+                        error,
+                    },
+                };
+                self.say(peer, answer);
+            }
+        }
+    }
+
+    /// Changes elements of a region, if the peer may, and returns what was there before.
+    fn change(
+        &mut self,
+        kind: Kind,
+        place: Place,
+        (wants_old, compares): (bool, bool),
+        (with, compare): (&[u8], &[u8]),
+    ) -> Result<Vec<u8>, c_int> {
+        let form = match (compares, wants_old) {
+            (true, _) => Form::Compare,
+            (false, true) => Form::Fetch,
+            (false, false) => Form::Write,
+        };
+        kind.count_max(form).ok_or(raw::FI_EOPNOTSUPP)?;
+        let element_bytes = kind.element_bytes().ok_or(raw::FI_EOPNOTSUPP)?;
+        let whole = with.len() % element_bytes == 0 && with.len() <= ATOMIC_BYTES_MAX;
+        if !whole || with.is_empty() || (compares && compare.len() != with.len()) {
+            return Err(raw::FI_EINVAL);
+        }
+        let changes = kind.op != raw::FI_ATOMIC_READ;
+        let access =
+            u64::from(changes) * raw::FI_REMOTE_WRITE | u64::from(wants_old) * raw::FI_REMOTE_READ;
+        let mut memory = self.regions.part(place, with.len(), access)?;
+        let mut old = Vec::new();
+        memory.append_to(0..with.len(), &mut old);
+        let mut new = old.clone();
+        let compare = if compares { compare } else { with };
+        kind.combine(&mut new, with, compare)
+            .ok_or(raw::FI_EOPNOTSUPP)?;
+        if changes {
+            memory.write(0..new.len(), |at, into| {
+                into.copy_from_slice(&new[at..at + into.len()]);
+            });
+            self.count(raw::FI_REMOTE_WRITE, false);
+        } else {
+            self.count(raw::FI_REMOTE_READ, false);
+        }
+        Ok(old)
     }
 
     /// A peer writes, and the bytes are here.

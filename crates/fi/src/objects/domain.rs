@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use super::kinds::Domain;
-use super::{av, cntr, cq, endpoint, mr};
+use super::{atomic, av, cntr, cq, endpoint, mr};
 use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::raw::{self, Function, fi_info, fi_ops, fi_ops_domain, fid, fid_domain, fid_fabric};
 use crate::space::Space;
@@ -21,7 +21,7 @@ static DOMAIN: Constant<fi_ops_domain> = Constant(fi_ops_domain {
     poll_open: absent as Function,
     stx_ctx: absent as Function,
     srx_ctx: absent as Function,
-    query_atomic: absent as Function,
+    query_atomic: atomic::query as Function,
     query_collective: absent as Function,
     endpoint2: absent as Function,
 });

@@ -7,13 +7,11 @@ use super::av::{AddressVector, give};
 use super::cntr::CounterObject;
 use super::cq::CompletionQueue;
 use super::kinds::{Endpoint, endpoint, space};
-use super::{messages, rma};
+use super::{atomic, messages, rma};
 use crate::border::{Constant, absent, guarded};
 use crate::engine::state::{Engine, RECEIVES, SENDS};
 use crate::memory::Context;
-use crate::raw::{
-    self, Function, fi_info, fi_ops, fi_ops_atomic, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep,
-};
+use crate::raw::{self, Function, fi_info, fi_ops, fi_ops_cm, fi_ops_ep, fid, fid_domain, fid_ep};
 use crate::space::{Bound, place};
 
 static OPS: Constant<fi_ops> = Constant(fi_ops {
@@ -48,23 +46,6 @@ static NAMES: Constant<fi_ops_cm> = Constant(fi_ops_cm {
     reject: absent as Function,
     shutdown: absent as Function,
     join: absent as Function,
-});
-
-static ATOMIC: Constant<fi_ops_atomic> = Constant(fi_ops_atomic {
-    size: size_of::<fi_ops_atomic>(),
-    write: absent as Function,
-    writev: absent as Function,
-    writemsg: absent as Function,
-    inject: absent as Function,
-    readwrite: absent as Function,
-    readwritev: absent as Function,
-    readwritemsg: absent as Function,
-    compwrite: absent as Function,
-    compwritev: absent as Function,
-    compwritemsg: absent as Function,
-    writevalid: absent as Function,
-    readwritevalid: absent as Function,
-    compwritevalid: absent as Function,
 });
 
 /// Makes the object.
@@ -102,7 +83,7 @@ pub(super) unsafe extern "C" fn open(
                 msg: &messages::PLAIN.0,
                 rma: &rma::RMA.0,
                 tagged: &messages::TAGGED.0,
-                atomic: &ATOMIC.0,
+                atomic: &atomic::ATOMIC.0,
                 collective: std::ptr::null(),
             },
             space,

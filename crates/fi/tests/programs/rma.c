@@ -1,6 +1,7 @@
 /* One process writes and reads the memory of another through libfabric: each length, each kind of call, what must be
  * refused, a region that is taken back, and the death of the process that has the memory. Prints "ok". */
 #include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -44,7 +45,7 @@ static void open_all(char *own)
     struct fi_av_attr av = {.type = FI_AV_TABLE};
     struct fi_cntr_attr counted = {.events = FI_CNTR_EVENTS_COMP};
     size_t len = ADDRESS;
-    hints->caps = FI_RMA | FI_TAGGED;
+    hints->caps = FI_RMA | FI_ATOMIC | FI_TAGGED;
     hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup("barewire");
     check(fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info) == -FI_ENODATA, "regions must be known");
@@ -174,6 +175,34 @@ static void kinds_of_calls(fi_addr_t to, struct told *told, int from_other)
     check(read(from_other, &data, sizeof data) == sizeof data && data == DATA, "the target is told again");
 }
 
+/* Atomic operations: with and without what was there before, with comparison, and those that there are not. */
+static void atomics(fi_addr_t to, struct told *told)
+{
+    uint64_t at = told->start + 64, key = told->key, in[3], out[3] = {5, 6, 7}, old[3] = {1, 1, 1}, zeros[3] = {0};
+    size_t count = 0;
+    check(!fi_atomicvalid(endpoint, FI_UINT64, FI_SUM, &count) && count >= 3, "sums are there");
+    check(fi_compare_atomicvalid(endpoint, FI_UINT64, FI_SUM, &count), "sums do not compare");
+    check(!fi_write(endpoint, zeros, sizeof zeros, NULL, to, at, key, zeros), "write zeros");
+    check(ended(zeros, FI_WRITE) == 0, "which ends well");
+    check(!fi_atomic(endpoint, out, 3, NULL, to, at, key, FI_UINT64, FI_SUM, out), "add");
+    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well, too");
+    check(!fi_inject_atomic(endpoint, out, 1, to, at, key, FI_UINT64, FI_SUM), "add to the first");
+    check(!fi_fetch_atomic(endpoint, out, 3, NULL, old, NULL, to, at, key, FI_UINT64, FI_MAX, out), "fetch");
+    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well as well");
+    check(old[0] == 10 && old[1] == 6 && old[2] == 7, "what was there before");
+    check(!fi_compare_atomic(endpoint, out, 3, NULL, out, NULL, old, NULL, to, at, key, FI_UINT64, FI_CSWAP, out), "compare");
+    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well again");
+    check(old[0] == 10 && old[1] == 6 && old[2] == 7, "what was compared");
+    check(!fi_fetch_atomic(endpoint, NULL, 3, NULL, in, NULL, to, at, told->read_only_key, FI_UINT64, FI_ATOMIC_READ, in),
+          "an atomic read needs no more rights");
+    check(complete(&(struct fi_cq_data_entry){0}) == 0 && in[0] == 10 && in[1] == 6, "which gives what is there");
+    check(fi_atomic(endpoint, out, 1, NULL, to, at, key, FI_DOUBLE, FI_BOR, out) == -FI_EOPNOTSUPP, "no bits of numbers");
+    check(!fi_fetch_atomic(endpoint, out, 1, NULL, in, NULL, to, at, told->read_only_key, FI_UINT64, FI_SUM, in), "add there");
+    check(ended(in, 0) == FI_EACCES, "is refused");
+    check(!fi_atomic(endpoint, out, 3, NULL, to, told->start + LONGEST - 16, key, FI_UINT64, FI_SUM, out), "over the end");
+    check(ended(out, 0) == FI_EACCES, "is refused, too");
+}
+
 static void refusals(fi_addr_t to, struct told *told, int from_other)
 {
     static char bytes[20000];
@@ -215,6 +244,7 @@ int main(void)
     lengths(to, &told);
     counters(to, &told);
     kinds_of_calls(to, &told, pipes[0]);
+    atomics(to, &told);
     refusals(to, &told, pipes[0]);
     kill(child, SIGSTOP);
     check(!fi_read(endpoint, in, LONGEST, NULL, to, told.start, told.read_only_key, in), "a read that is cut off");
