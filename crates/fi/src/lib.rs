@@ -9,7 +9,8 @@
 //!
 //! - The objects of a domain share one lock. So a program may call from any thread (`FI_THREAD_SAFE`). One that asks for
 //!   `FI_THREAD_DOMAIN` does not let its calls overlap, and needs no lock.
-//! - Progress is made when a completion queue or a counter is read (`FI_PROGRESS_MANUAL`). Nothing but a read that is to wait does.
+//! - Progress is made when a completion queue or a counter is read (`FI_PROGRESS_MANUAL`). Nothing waits but a read
+//!   that is to wait.
 //! - No panic crosses the border: it becomes `FI_EOTHER`.
 
 // A file imports only from its own layer and those above it in this list, lowest first.
