@@ -5,7 +5,7 @@ use barewire_programs::{Need, Observed, Scenario, Stage, is_long};
 use rustix::process::Signal;
 
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 
 /// Debian's package has links to all that it needs.
 const ZOOKEEPER: &str = "/usr/share/java/zookeeper.jar";

@@ -10,7 +10,7 @@ use barewire_programs::{
 use rustix::process::Signal;
 
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 
 const NFS_NEEDS: &[Need] = &[
     ("unshare", "util-linux"),

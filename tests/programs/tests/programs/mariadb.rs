@@ -10,7 +10,7 @@ const NEEDS: &[Need] = &[
     ("sysbench", "sysbench"),
 ];
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 /// Of both kinds of programs: the server refuses root unless it is told.
 const ROOT: &[&str] = &["--user=root"];
 

@@ -16,7 +16,7 @@ const NEEDS: &[Need] = &[
 const RABBITMQ: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 const PYTHON: &str = "/usr/bin/python3";
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 
 const CLIENT: &str = r#"
 import hashlib, random, sys, time

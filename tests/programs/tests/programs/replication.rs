@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::postgres::{programs, user};
 
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 
 struct Pair<'stage> {
     stage: &'stage Stage,

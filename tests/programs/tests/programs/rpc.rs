@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 const PYTHON: Need = ("/usr/bin/python3", "python3");
 /// All of them end long before, also beside builds.
-const LIMIT_S: u64 = 180;
+const LIMIT_S: u64 = 300;
 
 /// What all connections of gRPC stay with the kernel for: `TCP_INQ`.
 const KERNEL_ONLY: &str = "kernel, used in a way that only the kernel serves";
