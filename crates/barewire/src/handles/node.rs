@@ -246,7 +246,8 @@ impl Node {
     }
 
     /// Appends events that are there to `events`, at most `max`, and returns how many.
-    /// After a 0, our descriptor ([`AsFd`]) becomes readable with the next event.
+    /// After a 0, our descriptor ([`AsFd`]) becomes readable with the next event. Who polls without end need not pause
+    /// between calls: where a peer is about to send, this does.
     ///
     /// # Errors
     /// [`Error::Forked`]; [`Error::System`] if the sockets can not be looked at.

@@ -109,6 +109,10 @@ impl NodeCore {
         if found == 0 && self.waiting.descriptor_used.load(Ordering::Relaxed) {
             return self.fall_asleep_for_descriptor(max, put);
         }
+        if found == 0 && self.waiting.has_disarmed() {
+            // The next look is not to take the line away from a peer that is about to write it.
+            core::hint::spin_loop();
+        }
         Ok(found)
     }
 
