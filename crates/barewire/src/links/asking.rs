@@ -58,10 +58,10 @@ impl Asking<'_> {
     }
 
     fn lie_down(&self, bed: &Bed) {
-        if self.set.begin_sleep() {
+        let sleeper = self.set.begin_sleep();
+        if sleeper.may_sleep {
             bed.sleep();
         }
-        self.set.end_sleep();
     }
 
     /// Whether anything stands in the way of asking.

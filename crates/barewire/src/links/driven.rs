@@ -296,17 +296,14 @@ impl DrivenSet {
         self.is_empty() || self.snapshot().iter().all(|driven| driven.may_sleep())
     }
 
-    /// A thread is about to sleep on our descriptor, among others. Whether it may.
-    pub fn begin_sleep(&self) -> bool {
+    /// A thread is about to sleep on our descriptor, among others: it counts as asleep until what this yields is dropped.
+    pub fn begin_sleep(&self) -> Sleeper<'_> {
         // Relaxed: ordered by the locks of the links, see `may_leave_out`.
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        self.may_sleep()
-    }
-
-    /// It has woken.
-    pub fn end_sleep(&self) {
-        // Relaxed: a link that is left out for a sleeper too many, or not for one, is found by the node's own thread.
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        Sleeper {
+            set: self,
+            may_sleep: self.may_sleep(),
+        }
     }
 
     /// Who has polled does not drive them for a while.
@@ -330,8 +327,41 @@ impl DrivenSet {
     }
 }
 
+/// A thread that sleeps on the descriptor of a set.
+pub(crate) struct Sleeper<'s> {
+    set: &'s DrivenSet,
+    /// Whether it may. If not, there is something that the descriptor does not show.
+    pub may_sleep: bool,
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        // Relaxed: a link that is left out for a sleeper too many, or not for one, is found by the node's own thread.
+        self.set.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl AsFd for DrivenSet {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_slept_counts_no_more() {
+        let set = DrivenSet::new().unwrap();
+        let long = Duration::from_secs(60);
+        for _ in 0..3 {
+            let (one, other) = (set.begin_sleep(), set.begin_sleep());
+            assert!(one.may_sleep && set.is_left_to_others(long));
+            drop(one);
+            assert!(set.is_left_to_others(long));
+            drop(other);
+            assert!(!set.is_left_to_others(long));
+        }
     }
 }

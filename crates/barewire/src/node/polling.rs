@@ -379,7 +379,8 @@ impl NodeCore {
             self.base.counters.add(QueueCounter::Sleeps, 1);
             let timeout = self.wait_for_owner(timeout);
             probes::sleeps();
-            let looked = match self.base.driven.begin_sleep() {
+            let sleeper = self.base.driven.begin_sleep();
+            let looked = match sleeper.may_sleep {
                 true => self.poll_sockets(timeout),
                 // A transport has something that its descriptor does not show.
                 false => self.poll_sockets(Some(Duration::ZERO)),
@@ -389,7 +390,6 @@ impl NodeCore {
         } else {
             Ok(0)
         };
-        self.base.driven.end_sleep();
         let mut state = self.state();
         state.doorbells.announce_awake();
         self.wake_owner_loop(&state);
