@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::kinds::endpoint;
+use super::kinds::{Desc, Descs, SENDING_FLAGS, endpoint};
 use crate::arithmetic::{Form, Kind};
 use crate::border::{Constant, guarded};
 use crate::memory::{Context, Lent};
@@ -29,17 +29,6 @@ pub(super) static ATOMIC: Constant<fi_ops_atomic> = Constant(fi_ops_atomic {
     readwritevalid: readwritevalid as Function,
     compwritevalid: compwritevalid as Function,
 });
-
-type Desc = *mut c_void;
-type Descs = *mut *mut c_void;
-
-/// Flags that this provider knows.
-const FLAGS: u64 = raw::FI_COMPLETION
-    | raw::FI_MORE
-    | raw::FI_INJECT
-    | raw::FI_INJECT_COMPLETE
-    | raw::FI_TRANSMIT_COMPLETE
-    | raw::FI_DELIVERY_COMPLETE;
 
 /// Elements in the memory of the program.
 #[derive(Clone, Copy)]
@@ -168,7 +157,7 @@ fn plain(
 /// # Safety
 /// libfabric gives it, with its arrays.
 unsafe fn described(msg: *const fi_msg_atomic, flags: u64) -> Result<Call, c_int> {
-    if flags & !FLAGS != 0 {
+    if flags & !SENDING_FLAGS != 0 {
         return Err(raw::FI_EOPNOTSUPP);
     }
     // SAFETY: the caller says so.

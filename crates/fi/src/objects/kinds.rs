@@ -1,9 +1,22 @@
-//! The objects that other objects' functions get: domains and endpoints.
+//! What functions of several objects share: domains and endpoints, and the flags of operations.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
-use crate::raw::{fid_domain, fid_ep};
+use crate::raw::{self, fid_domain, fid_ep};
 use crate::space::Space;
+
+/// What libfabric passes for a memory region of the program's own, and an array of such. This provider needs none.
+pub(super) type Desc = *mut c_void;
+pub(super) type Descs = *mut *mut c_void;
+
+/// Flags that every operation may have which sends something.
+pub(super) const SENDING_FLAGS: u64 = raw::FI_COMPLETION
+    | raw::FI_MORE
+    | raw::FI_INJECT
+    | raw::FI_INJECT_COMPLETE
+    | raw::FI_TRANSMIT_COMPLETE
+    | raw::FI_DELIVERY_COMPLETE;
 
 /// A domain, which begins with what libfabric knows of it.
 #[repr(C)]

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::iovec;
 
-use super::kinds::endpoint;
+use super::kinds::{Desc, Descs, SENDING_FLAGS, endpoint};
 use crate::border::{Constant, guarded};
 use crate::memory::{Context, Lent};
 use crate::raw::{self, Function, fi_msg, fi_msg_tagged, fi_ops_msg, fi_ops_tagged, fid_ep};
@@ -39,18 +39,8 @@ pub(super) static TAGGED: Constant<fi_ops_tagged> = Constant(fi_ops_tagged {
     injectdata: tinjectdata as Function,
 });
 
-type Desc = *mut c_void;
-type Descs = *mut *mut c_void;
-
 /// Flags of a send that this provider knows.
-const SEND_FLAGS: u64 = raw::FI_COMPLETION
-    | raw::FI_MORE
-    | raw::FI_INJECT
-    | raw::FI_INJECT_COMPLETE
-    | raw::FI_TRANSMIT_COMPLETE
-    | raw::FI_DELIVERY_COMPLETE
-    | raw::FI_MATCH_COMPLETE
-    | raw::FI_REMOTE_CQ_DATA;
+const SEND_FLAGS: u64 = SENDING_FLAGS | raw::FI_MATCH_COMPLETE | raw::FI_REMOTE_CQ_DATA;
 /// Flags of a receive that this provider knows.
 const RECV_FLAGS: u64 =
     raw::FI_COMPLETION | raw::FI_MORE | raw::FI_PEEK | raw::FI_CLAIM | raw::FI_DISCARD;

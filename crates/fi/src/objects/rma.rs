@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::iovec;
 
-use super::kinds::endpoint;
+use super::kinds::{Desc, Descs, SENDING_FLAGS, endpoint};
 use crate::border::{Constant, guarded};
 use crate::memory::{Context, Lent};
 use crate::raw::{self, Function, fi_msg_rma, fi_ops_rma, fid_ep};
@@ -25,17 +25,8 @@ pub(super) static RMA: Constant<fi_ops_rma> = Constant(fi_ops_rma {
     injectdata: injectdata as Function,
 });
 
-type Desc = *mut c_void;
-type Descs = *mut *mut c_void;
-
 /// Flags that this provider knows.
-const FLAGS: u64 = raw::FI_COMPLETION
-    | raw::FI_MORE
-    | raw::FI_INJECT
-    | raw::FI_INJECT_COMPLETE
-    | raw::FI_TRANSMIT_COMPLETE
-    | raw::FI_DELIVERY_COMPLETE
-    | raw::FI_REMOTE_CQ_DATA;
+const FLAGS: u64 = SENDING_FLAGS | raw::FI_REMOTE_CQ_DATA;
 
 /// Begins an operation.
 ///

@@ -1,6 +1,6 @@
 //! What the tests share: the library, programs compiled against it, and how they are run.
 
-#![allow(dead_code)] // each test uses a part
+#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
