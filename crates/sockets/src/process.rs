@@ -18,4 +18,5 @@ pub mod sandbox_probe;
 pub mod settings;
 pub mod spin;
 pub mod thread_words;
+pub mod trial;
 pub mod words;

@@ -14,7 +14,7 @@ use libc::ssize_t;
 use crate::epoll::sets;
 use crate::process::clock;
 use crate::process::lock::{Held, WITHOUT_LIMIT};
-use crate::process::spin::Spin;
+use crate::process::spin::{self, Spin};
 use crate::stream::buffers::{
     Control, Parts, for_each_stretch, kernel_receive, kernel_receive_all, kernel_receive_as_asked,
     slice_mut, total,
@@ -93,6 +93,7 @@ fn receive_some(
     let mut call = Call::new(fd, socket, parts, flags);
     loop {
         if let Some(result) = call.round(control) {
+            spin::got_on(1, call.got as u64);
             return result;
         }
     }

@@ -35,7 +35,6 @@ pub fn poll_for_room(socket: &SocketState, waits: bool, held: &Held<'_>) -> Resu
         // A few lines at a time would have both ends fight for them.
         if room >= sender.ring_bytes() / 4 {
             looks.forget();
-            spin::waited_well();
             return Ok(true);
         }
         let now_ns = clock::now_ns();

@@ -12,7 +12,7 @@ use crate::epoll::{
     deferred_ctl::{self, OF_RING},
     sets::{self, Active, Changes},
 };
-use crate::process::spin::Spin;
+use crate::process::spin::{self, Spin};
 use crate::stream::ready::{Readiness, check_readiness};
 use crate::stream::{empty_reads, lost_bytes, order, pending_error};
 use crate::system::{kernel, real};
@@ -39,7 +39,9 @@ pub fn wait(
 ) -> c_int {
     let of_few = epoll_of::<FEW, FEW>(set, events, deadline, mask);
     let of_all = || epoll_of::<ACTIVE_MAX, SLEEPERS_MAX>(set, events, deadline, mask);
-    of_few.or_else(of_all).unwrap_or(0)
+    let told = of_few.or_else(of_all).unwrap_or(0);
+    spin::got_on(told.max(0).unsigned_abs().into(), 0);
+    told
 }
 
 /// What a wait polls: a copy of the active registrations of a set, renewed when another thread has changed

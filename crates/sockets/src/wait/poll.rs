@@ -7,7 +7,7 @@ use barewire_cpu::probes::sockets as probes;
 use libc::{pollfd, sigset_t, timespec};
 
 use crate::epoll::deferred_ctl;
-use crate::process::spin::Spin;
+use crate::process::spin::{self, Spin};
 use crate::stream::ready::{Readiness, check_readiness};
 use crate::stream::{empty_reads, lost_bytes, order, pending_error};
 use crate::system::real;
@@ -50,6 +50,12 @@ fn wants_set(poll: &pollfd) -> bool {
 
 /// As `ppoll`.
 pub fn poll(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
+    let ready = poll_rings(fds, deadline, mask);
+    spin::got_on(ready.max(0).unsigned_abs().into(), 0);
+    ready
+}
+
+fn poll_rings(fds: &mut [pollfd], deadline: Deadline, mask: *const sigset_t) -> c_int {
     let mut spin = Spin::begin();
     let mut looks = 0;
     if fds.len() > 1 {
