@@ -215,6 +215,48 @@ fn a_slow_connection_holds_up_no_other_of_the_same_link() {
 }
 
 /// Whoever counts descriptors needs a process in which nothing else opens any.
+/// One thread of a node sleeps in the kernel and drives the link. It must not keep to itself what is for the other.
+#[test]
+fn each_thread_that_sleeps_is_woken_for_its_own_connection() {
+    const ROUNDS: u64 = 3000;
+    let _dog = watchdog("threads", LONG);
+    let (server, _listener, _port, address) = server("threads");
+    let client = node();
+    let mut opened = Vec::new();
+    let mut echoing = Vec::new();
+    for _ in 0..2 {
+        client.start_connect(&address, &at_once()).unwrap();
+        let mut accepted = server.next_request(SOON).unwrap().accept().unwrap();
+        let Some(Event::Connected(ours)) = client.next_event(SOON).unwrap() else {
+            panic!("not connected");
+        };
+        opened.push(*ours);
+        echoing.push(thread::spawn(move || {
+            let mut buffer = [0; 8];
+            for number in 0..ROUNDS {
+                assert_eq!(accepted.recv_timeout(&mut buffer, SOON), Ok(Some(8)));
+                assert_eq!(buffer, number.to_le_bytes());
+                accepted.send(&buffer).unwrap();
+            }
+        }));
+    }
+    for number in 0..ROUNDS {
+        for (at, connection) in opened.iter_mut().enumerate() {
+            // The second comes while the thread of the first goes to sleep again, sooner or later.
+            for _ in 0..at as u64 * (number % 300) * 10 {
+                std::hint::spin_loop();
+            }
+            connection.send(&number.to_le_bytes()).unwrap();
+        }
+        for connection in &mut opened {
+            assert_eq!(connection.recv_timeout(&mut [0; 8], SOON), Ok(Some(8)));
+        }
+    }
+    for thread in echoing {
+        thread.join().unwrap();
+    }
+}
+
 #[test]
 fn many_connections_share_one_socket() {
     assert_eq!(spawn("many", &[]).end(), Some(0));

@@ -83,6 +83,8 @@ pub(crate) type Snapshot = Arc<[Arc<dyn Driven>]>;
 thread_local! {
     /// This thread waits, and drives all links of its node before each look.
     static DRIVES_ALL: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is the one that sleeps in the kernel for its node, or is about to.
+    static LEADS: Cell<Leading> = const { Cell::new(Leading::No) };
 }
 
 /// While it is there, its thread drives all links before each look, so that a look needs to drive none.
@@ -109,6 +111,50 @@ impl DrivesAll {
 impl Drop for DrivesAll {
     fn drop(&mut self) {
         DRIVES_ALL.set(self.before);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leading {
+    No,
+    Yes,
+    /// And it has found something for its node since.
+    Found,
+}
+
+/// While it is there, its thread is the one that sleeps in the kernel for its node. What this thread finds while it
+/// drives a link wakes nobody: no other thread sleeps in the kernel, and when this one sleeps no more, those that wait for
+/// it look.
+pub(crate) struct Leads {
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+impl Leads {
+    pub fn begin() -> Leads {
+        LEADS.set(Leading::Yes);
+        Leads {
+            _of_this_thread: PhantomData,
+        }
+    }
+
+    /// Whether something was found, so that the thread must not sleep: it may be for those that wait for it.
+    pub fn has_found(&self) -> bool {
+        LEADS.get() == Leading::Found
+    }
+
+    /// Something is there for the node. Whether the calling thread is the one that sleeps for it.
+    pub fn note_found() -> bool {
+        let leads = LEADS.get() != Leading::No;
+        if leads {
+            LEADS.set(Leading::Found);
+        }
+        leads
+    }
+}
+
+impl Drop for Leads {
+    fn drop(&mut self) {
+        LEADS.set(Leading::No);
     }
 }
 
@@ -350,6 +396,18 @@ impl AsFd for DrivenSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_thread_that_sleeps_for_others_knows_of_what_it_has_found() {
+        assert!(!Leads::note_found());
+        let leads = Leads::begin();
+        assert!(!leads.has_found());
+        assert!(Leads::note_found());
+        assert!(leads.has_found());
+        drop(leads);
+        assert!(!Leads::note_found());
+        assert!(!Leads::begin().has_found(), "a new sleep");
+    }
 
     #[test]
     fn whoever_has_slept_counts_no_more() {

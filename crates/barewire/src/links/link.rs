@@ -19,7 +19,7 @@ use barewire_sys::wake::{EventFd, Interest, heavy_fence, light_fence};
 use barewire_sys::watch::has_news;
 
 use crate::error::{Credentials, Error, Misconduct};
-use crate::links::driven::{Driven, TRAPS_FROM};
+use crate::links::driven::{Driven, Leads, TRAPS_FROM};
 use crate::messages::control::Message;
 
 /// How a link stands.
@@ -112,9 +112,18 @@ impl Link {
         }
     }
 
-    /// As [`Link::ring`], for a proxy of another host: but who drives it next sends what there is.
+    /// As [`Link::ring`], but wakes nobody: whoever looks or drives next finds it.
     pub fn ring_later(&self, source: u32) {
         doorbell::ring(&self.page, source);
+    }
+
+    /// As [`Link::ring`], by a proxy of another host to its own node. The thread that drives it may be the one that sleeps
+    /// for that node.
+    pub fn ring_by_driver(&self, source: u32) {
+        match Leads::note_found() {
+            true => self.ring_later(source),
+            false => self.ring(source),
+        }
     }
 
     /// It never sleeps, and never runs by itself.

@@ -12,7 +12,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::heavy_fence;
 
 use crate::error::Result;
-use crate::links::driven::DrivesAll;
+use crate::links::driven::{DrivesAll, Leads};
 use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 use crate::tables::events::Found;
@@ -373,6 +373,7 @@ impl NodeCore {
         step: &mut impl FnMut(Step) -> Option<T>,
     ) -> Result<Option<T>> {
         self.announce_sleep();
+        let leads = Leads::begin();
         // From here on whoever rings wakes us; what came before is seen now.
         let found = step(Step::Sleep);
         let looked = if found.is_none() {
@@ -380,9 +381,9 @@ impl NodeCore {
             let timeout = self.wait_for_owner(timeout);
             probes::sleeps();
             let sleeper = self.base.driven.begin_sleep();
-            let looked = match sleeper.may_sleep {
+            let looked = match sleeper.may_sleep && !leads.has_found() {
                 true => self.poll_sockets(timeout),
-                // A transport has something that its descriptor does not show.
+                // A transport has something that its descriptor does not show, or something is there for another thread.
                 false => self.poll_sockets(Some(Duration::ZERO)),
             };
             probes::woken();
@@ -390,6 +391,7 @@ impl NodeCore {
         } else {
             Ok(0)
         };
+        drop(leads);
         let mut state = self.state();
         state.doorbells.announce_awake();
         self.wake_owner_loop(&state);

@@ -255,7 +255,7 @@ impl Inner {
                 times.copy_from_slice(payload);
                 let source = self.far.fired(head.connection, u64::from_le_bytes(times));
                 if let (Some(source), Some((link, _))) = (source, &self.link) {
-                    link.ring(source);
+                    link.ring_by_driver(source);
                 }
                 Ok(())
             }

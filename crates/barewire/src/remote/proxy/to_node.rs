@@ -213,7 +213,7 @@ impl Inner {
                 continue;
             };
             if stand_in.is_armed() || stand_in.is_starved() {
-                link.ring(region.source);
+                link.ring_by_driver(region.source);
             }
         }
     }
