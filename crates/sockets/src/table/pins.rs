@@ -21,7 +21,7 @@
 //! | 37..64 | thread |
 
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::process::{clock, ids, lock};
 use crate::table::limits::{DESCRIPTORS_MAX, SOCKETS_MAX};
@@ -30,6 +30,8 @@ use crate::table::socket_state::SocketState;
 /// Uses at a time; whoever comes on top waits.
 const USES_MAX: usize = 64;
 static USES: [AtomicU64; USES_MAX] = [const { AtomicU64::new(0) }; USES_MAX];
+/// How many places, from the first on, have ever had a note: most programs need few, and each close looks at them.
+static PLACES: AtomicUsize = AtomicUsize::new(0);
 
 const RECORD_AT: u32 = DESCRIPTORS_MAX.ilog2() + 1;
 const THREAD_AT: u32 = RECORD_AT + SOCKETS_MAX.ilog2();
@@ -65,13 +67,17 @@ pub fn note(fd: c_int, socket: &SocketState) -> Use {
             .compare_exchange(0, note, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     };
-    let place = loop {
-        if let Some(place) = USES.iter().find(|place| put(place)) {
-            break place;
+    let at = loop {
+        if let Some(at) = USES.iter().position(put) {
+            break at;
         }
         clock::yield_now();
     };
-    let noted = Use(place);
+    let noted = Use(&USES[at]);
+    // Relaxed: the fence below orders it.
+    if PLACES.load(Ordering::Relaxed) <= at {
+        PLACES.fetch_max(at + 1, Ordering::Relaxed);
+    }
     // Pairs with the fence in `wait_for_those`: whoever closes sees the note, or we that it is closed.
     fence(Ordering::SeqCst);
     noted
@@ -110,7 +116,8 @@ fn wait_for_those(is_one: impl Fn(u64) -> bool) {
     let own = ids::thread_id();
     // A signal handler may close what its own thread is using.
     let is_of_others = |note: u64| is_one(note) && (note >> THREAD_AT) as u32 != own;
-    for place in &USES {
+    // Relaxed: the fence orders it.
+    for place in USES.iter().take(PLACES.load(Ordering::Relaxed)) {
         // Acquire pairs with the Release in the drop of `Use`.
         let note = place.load(Ordering::Acquire);
         if is_of_others(note) {
@@ -197,6 +204,30 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(20));
         OVER.store(true, Ordering::SeqCst);
         drop(used);
+        closer.join().unwrap();
+    }
+
+    #[test]
+    fn a_close_waits_for_the_last_of_many_uses_too() {
+        static STEP: AtomicU64 = AtomicU64::new(0);
+        let socket = descriptors::add(9_030, State::Candidate).unwrap();
+        let mut used: Vec<_> = (0..20).map(|_| pin(9_030, socket).unwrap()).collect();
+        let last = used.pop().unwrap();
+        drop(used);
+        references::leave(descriptors::detach(9_030).unwrap());
+        let closer = std::thread::spawn(|| {
+            STEP.store(1, Ordering::SeqCst);
+            wait_for(9_030);
+            STEP.store(2, Ordering::SeqCst);
+        });
+        while STEP.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..1000 {
+            std::thread::yield_now();
+            assert_eq!(STEP.load(Ordering::SeqCst), 1);
+        }
+        drop(last);
         closer.join().unwrap();
     }
 
