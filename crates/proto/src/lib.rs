@@ -13,6 +13,7 @@
 //! matching: messages and receives by source and tag
 //! via: the Virtual Interface Architecture
 //! evb: sources, builders and manager of the event builder
+//! edge: leases, packets and neighbours of the bridge to ordinary hosts
 //! ```
 #![no_std]
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod edge;
 pub mod evb;
 pub mod matching;
 pub mod shaping;
