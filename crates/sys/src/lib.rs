@@ -19,6 +19,7 @@
 //! netns: network namespaces
 //! netlink: questions to the kernel about links, addresses, routes and queues
 //! links: links, bridges and addresses
+//! frames: Ethernet frames by TAP devices and packet sockets
 //! lan: hosts that are network namespaces, with cables between them
 //! tcp: options of TCP sockets
 //! socket: Unix sockets that carry descriptors
@@ -34,6 +35,7 @@ pub mod clock;
 pub mod discover;
 mod error;
 pub mod exec;
+pub mod frames;
 pub mod interrupt;
 pub mod lan;
 pub mod links;

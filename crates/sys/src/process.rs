@@ -1,5 +1,6 @@
 //! This process and its children: identity, limits, processors, signals.
 
+mod capabilities;
 mod child;
 mod remote_memory;
 
@@ -17,6 +18,7 @@ use rustix::thread::CpuSet;
 use crate::error::{Errno, Result, SysError, on};
 
 pub use barewire_calls::option::Credentials;
+pub use capabilities::{Capability, keep_capabilities};
 pub use child::{ForkedChild, SpawnOpts, fork_child, spawn_with};
 pub use remote_memory::{let_process_trace, may_read_process, read_process};
 

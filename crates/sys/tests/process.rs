@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use barewire_sys::SysError;
 use barewire_sys::process::{
-    Signal, SpawnOpts, allowed_cpus, cpu_time_self, drop_privileges, exe_path, fork_child, getpid,
-    own_credentials, pidfd_open, pin_to_cpu, random_bytes, send_signal,
-    set_parent_death_signal_kill, spawn_with,
+    Capability, Signal, SpawnOpts, allowed_cpus, cpu_time_self, drop_privileges, exe_path,
+    fork_child, getpid, keep_capabilities, own_credentials, pidfd_open, pin_to_cpu, random_bytes,
+    send_signal, set_parent_death_signal_kill, spawn_with,
 };
 use barewire_sys::socket::{Received, Socket};
 use barewire_sys::wake::{Epoll, Interest};
@@ -243,4 +243,31 @@ fn privileges_are_dropped_for_good() {
         })
     });
     assert_eq!(child.unwrap().wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn capabilities_are_dropped_for_good() {
+    let shown = |keys: [&str; 5]| {
+        let text = fs::read_to_string("/proc/thread-self/status").unwrap();
+        keys.map(|key| u64::from_str_radix(&status(&text, key), 16).unwrap())
+    };
+    let keys = ["CapEff", "CapPrm", "CapInh", "CapAmb", "CapBnd"];
+    // They belong to a thread: this one ends with the test.
+    let of_thread = std::thread::spawn(move || {
+        let before = shown(keys);
+        keep_capabilities(&[Capability::NetAdmin, Capability::NetRaw]).unwrap();
+        let first = shown(keys);
+        keep_capabilities(&[]).unwrap();
+        let text = fs::read_to_string("/proc/thread-self/status").unwrap();
+        (before, first, shown(keys), status(&text, "NoNewPrivs"))
+    });
+    let (before, first, second, no_new) = of_thread.join().unwrap();
+    // CAP_NET_ADMIN is number 12, CAP_NET_RAW 13.
+    let kept = before[1] & (1 << 12 | 1 << 13);
+    assert_eq!(first[..4], [kept, kept, 0, 0]);
+    assert_eq!(second[..4], [0; 4]);
+    assert_eq!(no_new, "1");
+    if is_root() && before[0] & (1 << 8) != 0 {
+        assert_eq!(first[4] & !(1 << 12 | 1 << 13), 0, "{:x}", first[4]);
+    }
 }

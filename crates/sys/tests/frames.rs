@@ -1,0 +1,201 @@
+//! Frames through devices of the kernel, in network namespaces that go with the test.
+
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::time::Instant;
+
+use barewire_sys::frames::{
+    FRAME_HEADER_BYTES, FrameDevice, FrameError, FrameSent, TapOffload, Want,
+};
+use barewire_sys::lan::Lan;
+use barewire_sys::links::{add_address_in, addresses, link, set_state};
+use barewire_sys::netlink::RouteSocket;
+use barewire_sys::netns::NetNamespace;
+
+mod common;
+
+/// Says that a test can not run here.
+fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    eprint!("{line}");
+    if let Some(path) = std::env::var_os("BAREWIRE_SKIP_LOG") {
+        let log = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        log.unwrap().write_all(line.as_bytes()).unwrap();
+    }
+}
+
+/// Runs a test in a network namespace of its own; one that this process may not make is a reason to skip.
+fn in_namespace(test: &str, work: impl FnOnce() -> Result<(), FrameError> + Send) {
+    let namespace = match NetNamespace::create() {
+        Ok(namespace) => namespace,
+        Err(error) => return skip(test, &format!("no network namespaces: {error}")),
+    };
+    let result = namespace.run(|| Ok(work())).unwrap();
+    match result {
+        Err(error @ (FrameError::NoTapDevices(_) | FrameError::NotAllowed { .. })) => {
+            skip(test, &error.to_string());
+        }
+        other => other.unwrap(),
+    }
+}
+
+/// The first frame that `is_it`, with the header before it.
+fn wait_for(device: &FrameDevice, is_it: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
+    let header = if device.has_header() {
+        FRAME_HEADER_BYTES
+    } else {
+        0
+    };
+    let mut buffer = vec![0; 70_000];
+    let from = Instant::now();
+    while from.elapsed() < common::LONG {
+        match device.try_receive(&mut buffer).unwrap() {
+            Some(len) if is_it(&buffer[header..len]) => {
+                return (buffer[..header].to_vec(), buffer[header..len].to_vec());
+            }
+            Some(_) => {}
+            None => {
+                let mut fds = [rustix::event::PollFd::new(
+                    device,
+                    rustix::event::PollFlags::IN,
+                )];
+                rustix::event::poll(&mut fds, None).unwrap();
+            }
+        }
+    }
+    panic!("no such frame");
+}
+
+fn is_arp_request(frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 6]) && frame.get(20..22) == Some(&[0, 1])
+}
+
+/// The answer to an ARP request, from a host with this Ethernet address.
+fn arp_reply(request: &[u8], from: [u8; 6]) -> Vec<u8> {
+    let mut reply = request[..42].to_vec();
+    reply[..6].copy_from_slice(&request[6..12]);
+    reply[6..12].copy_from_slice(&from);
+    reply[21] = 2;
+    reply[22..28].copy_from_slice(&from);
+    reply[28..32].copy_from_slice(&request[38..42]);
+    reply[32..42].copy_from_slice(&request[22..32]);
+    reply
+}
+
+/// A host behind a TAP device takes part in ARP and gets a datagram, in which the checksum is open if it may be.
+fn datagram_by_tap(offload: Option<TapOffload>) -> Result<(), FrameError> {
+    let device = FrameDevice::tap("bw0", offload)?;
+    assert_eq!(device.has_header(), offload.is_some());
+    let mut socket = RouteSocket::open().unwrap();
+    set_state(&mut socket, "bw0", true).unwrap();
+    let index = link(&mut socket, "bw0").unwrap().index;
+    let own = IpAddr::from([10, 9, 0, 1]);
+    add_address_in(&mut socket, index, own, 24).unwrap();
+    assert!(addresses(&mut socket).unwrap().contains(&(index, own)));
+
+    let far = Ipv4Addr::new(10, 9, 0, 2);
+    let kernel = UdpSocket::bind((own, 0)).unwrap();
+    kernel.send_to(b"hello", (far, 7)).unwrap();
+    let (header, request) = wait_for(&device, is_arp_request);
+    assert_eq!(request[38..42], far.octets());
+    let reply = [header, arp_reply(&request, [2, 0, 0, 0, 0, 9])].concat();
+    assert_eq!(device.try_send(&reply)?, FrameSent::Sent);
+
+    let is_datagram = |frame: &[u8]| frame.get(23) == Some(&17) && frame.ends_with(b"hello");
+    let (header, frame) = wait_for(&device, is_datagram);
+    assert_eq!(frame[..6], [2, 0, 0, 0, 0, 9]);
+    let is_open = offload.is_some_and(|offload| offload.checksum || offload.tcp_segments);
+    if let Some(header) = header.first_chunk::<FRAME_HEADER_BYTES>() {
+        assert_eq!(header[0] & 1 != 0, is_open);
+        if is_open {
+            // Of the bytes behind the Ethernet and IP headers; in a UDP header it lies at 6.
+            assert_eq!(
+                header[6..10],
+                [34_u16.to_ne_bytes(), 6_u16.to_ne_bytes()].concat()
+            );
+        }
+    }
+    let busy = FrameDevice::tap("bw0", offload).expect_err("it is open");
+    assert_eq!(busy, FrameError::Busy("bw0".to_owned()));
+    drop(device);
+    assert!(link(&mut socket, "bw0").is_err(), "it goes with its holder");
+    Ok(())
+}
+
+#[test]
+fn a_datagram_comes_by_tap() {
+    in_namespace("a_datagram_comes_by_tap", || datagram_by_tap(None));
+}
+
+#[test]
+fn a_datagram_comes_by_tap_with_header() {
+    in_namespace("a_datagram_comes_by_tap_with_header", || {
+        datagram_by_tap(Some(TapOffload::default()))?;
+        datagram_by_tap(Some(TapOffload {
+            checksum: true,
+            tcp_segments: false,
+        }))?;
+        datagram_by_tap(Some(TapOffload {
+            checksum: true,
+            tcp_segments: true,
+        }))
+    });
+}
+
+fn wanted_frames(has_header: bool) -> io::Result<()> {
+    let lan = Lan::pair()?;
+    let want = Want {
+        v4: Some(Ipv4Addr::new(10, 77, 0, 9)),
+        v6: Some("fd00::9".parse().unwrap()),
+    };
+    let device = lan.hosts[1]
+        .net
+        .run(|| Ok(FrameDevice::interface("nic", has_header, &want).unwrap()))?;
+    let kernel = lan.hosts[0]
+        .net
+        .run(|| UdpSocket::bind((lan.hosts[0].address, 0)))?;
+    // This one is for the host itself: it must not come.
+    kernel.send_to(b"not for us", (lan.hosts[1].address, 9))?;
+    kernel.send_to(b"hello", ("10.77.0.9", 9))?;
+    let is_for_it = |frame: &[u8]| is_arp_request(frame) && frame[38..42] == [10, 77, 0, 9];
+    let (header, request) = wait_for(&device, is_for_it);
+    let reply = [header, arp_reply(&request, device.hardware_address())].concat();
+    assert_eq!(device.try_send(&reply).unwrap(), FrameSent::Sent);
+    let (_, frame) = wait_for(&device, |frame| {
+        assert!(!frame.ends_with(b"not for us"));
+        frame.ends_with(b"hello")
+    });
+    assert_eq!(frame[30..34], [10, 77, 0, 9]);
+    Ok(())
+}
+
+#[test]
+fn an_interface_gives_the_frames_that_are_wanted() {
+    for has_header in [false, true] {
+        if let Err(error) = wanted_frames(has_header) {
+            return skip(
+                "an_interface_gives_the_frames_that_are_wanted",
+                &error.to_string(),
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_device_is_said() {
+    let error = |name: &str| {
+        FrameDevice::interface(name, false, &Want::default())
+            .expect_err("no such")
+            .to_string()
+    };
+    assert!(error("nosuchlink0").contains("`ip link` shows"));
+    assert!(error("a name").contains("no name of a network device"));
+    assert!(error("").contains("no name of a network device"));
+    assert!(error("0123456789abcdef").contains("no name of a network device"));
+    if FrameDevice::tap("lo", None).is_ok() {
+        panic!("the loopback interface is no TAP device");
+    }
+}
