@@ -7,5 +7,29 @@
 //! What a file imports, from the lowest layer up:
 //!
 //! - [`message`]: what a client and the bridge say to each other
+//! - [`packet`]: IP packets, read
+//! - [`offload`]: checksums and segments that somebody left open
+//! - [`flow`]: what tells connections apart
+//! - [`track`]: how far a TCP connection is, seen from the bridge
+//! - [`waiting`]: connections in TIME-WAIT
+//! - [`leases`]: who has which port
+//! - [`check`]: whether a client may send a packet
+//! - [`neighbours`]: Ethernet addresses of the hosts near the bridge
+//! - [`network`]: where a packet goes next
+//! - [`answers`]: frames that the bridge makes by itself
+//! - [`counters`]: what is counted
+//! - [`bridge`]: all of it together
 
+pub mod answers;
+pub mod bridge;
+pub mod check;
+pub mod counters;
+pub mod flow;
+pub mod leases;
 pub mod message;
+pub mod neighbours;
+pub mod network;
+pub mod offload;
+pub mod packet;
+pub mod track;
+pub mod waiting;
