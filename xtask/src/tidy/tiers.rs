@@ -25,6 +25,7 @@ const NETWORK: &[(&str, u32)] = &[
     ("fabric", 1),
     ("proto", 1),
     ("shm", 1),
+    ("tcp", 1),
     ("calls", 2),
     ("carrier", 2),
     ("ofi", 2),

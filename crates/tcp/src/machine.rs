@@ -1,0 +1,210 @@
+//! smoltcp behind a narrow door: the handshake, the states of the connection, and the order of the
+//! bytes that come in. It sends no data: what it says of its own sending side is that of a
+//! connection over which nothing is sent. [`crate::tcp`] does all that has to do with time.
+
+use crate::config::Config;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use barewire_units::Instant;
+use core::net::SocketAddr;
+use smoltcp::iface::{Interface, SocketHandle, SocketSet, SocketStorage};
+use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
+use smoltcp::time::Instant as Moment;
+use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpListenEndpoint};
+
+/// smoltcp answers a packet with at most one, and sends at most one on its own.
+const REPLIES_MAX: usize = 4;
+
+/// smoltcp's side of one connection.
+pub(crate) struct Machine {
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    handle: SocketHandle,
+    replies: VecDeque<Vec<u8>>,
+    mtu: usize,
+}
+
+impl core::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Machine")
+            .field("state", &self.state())
+            .field("replies", &self.replies.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// One whose socket is closed. `config` was checked.
+    pub(crate) fn new(config: &Config, now: Instant) -> Self {
+        let mut settings = smoltcp::iface::Config::new(HardwareAddress::Ip);
+        settings.random_seed = config.seed;
+        let mut wire = Wire {
+            incoming: None,
+            replies: &mut VecDeque::new(),
+            mtu: config.mtu,
+        };
+        let mut interface = Interface::new(settings, &mut wire, time(now));
+        let address: IpAddress = config.local.ip().into();
+        interface.update_ip_addrs(|addresses| {
+            // All others are neighbours: there is nobody to ask for a route. There is room for two.
+            let _ = addresses.push(IpCidr::new(address, 0));
+        });
+        let receive = SocketBuffer::new(vec![0; config.receive_buffer_bytes]);
+        let mut socket = Socket::new(receive, SocketBuffer::new(Vec::new()));
+        socket.set_ack_delay(None);
+        socket.set_nagle_enabled(false);
+        let mut sockets = SocketSet::new(vec![SocketStorage::EMPTY]);
+        let handle = sockets.add(socket);
+        Self {
+            interface,
+            sockets,
+            handle,
+            replies: VecDeque::new(),
+            mtu: config.mtu,
+        }
+    }
+
+    /// Opens the connection; the SYN is the first reply. Says whether it could.
+    pub(crate) fn connect(&mut self, local: SocketAddr, remote: SocketAddr, now: Instant) -> bool {
+        let socket = self.sockets.get_mut::<Socket<'_>>(self.handle);
+        let local = IpListenEndpoint {
+            addr: Some(local.ip().into()),
+            port: local.port(),
+        };
+        let remote = IpEndpoint::new(remote.ip().into(), remote.port());
+        let is_opened = socket
+            .connect(self.interface.context(), remote, local)
+            .is_ok();
+        self.send(now);
+        is_opened
+    }
+
+    /// Waits for a SYN. Says whether it could.
+    pub(crate) fn listen(&mut self, local: SocketAddr) -> bool {
+        self.socket().listen(local.port()).is_ok()
+    }
+
+    /// Hands a packet in, whose checksum is not looked at. Replies are behind
+    /// [`Self::next_reply`].
+    pub(crate) fn handle_packet(&mut self, packet: &[u8], now: Instant) {
+        let mut wire = Wire {
+            incoming: Some(packet),
+            replies: &mut self.replies,
+            mtu: self.mtu,
+        };
+        self.interface
+            .poll_ingress_single(time(now), &mut wire, &mut self.sockets);
+        // smoltcp must believe that what it wants to acknowledge was acknowledged: it computes what
+        // is left of its window from that.
+        self.send(now);
+    }
+
+    /// A packet that smoltcp wants to send.
+    pub(crate) fn next_reply(&mut self) -> Option<Vec<u8>> {
+        self.replies.pop_front()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.sockets.get::<Socket<'_>>(self.handle).state()
+    }
+
+    /// How many bytes can be read.
+    pub(crate) fn readable_bytes(&self) -> usize {
+        self.sockets.get::<Socket<'_>>(self.handle).recv_queue()
+    }
+
+    /// Reads bytes, as many as there are and fit.
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
+        self.socket().recv_slice(into).unwrap_or(0)
+    }
+
+    /// Shows the bytes that can be read without a break in between, and takes as many as `read`
+    /// says.
+    pub(crate) fn read_with<R>(&mut self, read: impl FnOnce(&mut [u8]) -> (usize, R)) -> Option<R> {
+        self.socket().recv(read).ok()
+    }
+
+    /// This side sends nothing more.
+    pub(crate) fn close(&mut self) {
+        self.socket().close();
+    }
+
+    fn send(&mut self, now: Instant) {
+        let mut wire = Wire {
+            incoming: None,
+            replies: &mut self.replies,
+            mtu: self.mtu,
+        };
+        self.interface
+            .poll_egress(time(now), &mut wire, &mut self.sockets);
+    }
+
+    fn socket(&mut self) -> &mut Socket<'static> {
+        self.sockets.get_mut::<Socket<'_>>(self.handle)
+    }
+}
+
+/// smoltcp's time: microseconds.
+fn time(now: Instant) -> Moment {
+    let us = now.since_origin().as_us();
+    Moment::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
+}
+
+/// What smoltcp takes for a device: at most one packet in, replies out.
+struct Wire<'a> {
+    incoming: Option<&'a [u8]>,
+    replies: &'a mut VecDeque<Vec<u8>>,
+    mtu: usize,
+}
+
+impl Device for Wire<'_> {
+    type RxToken<'t>
+        = Incoming<'t>
+    where
+        Self: 't;
+    type TxToken<'t>
+        = Reply<'t>
+    where
+        Self: 't;
+
+    fn receive(&mut self, _: Moment) -> Option<(Incoming<'_>, Reply<'_>)> {
+        let packet = self.incoming.take()?;
+        Some((Incoming(packet), Reply(self.replies)))
+    }
+
+    fn transmit(&mut self, _: Moment) -> Option<Reply<'_>> {
+        (self.replies.len() < REPLIES_MAX).then_some(Reply(self.replies))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        capabilities.checksum.ipv4 = Checksum::Tx;
+        capabilities.checksum.tcp = Checksum::Tx;
+        capabilities
+    }
+}
+
+struct Incoming<'a>(&'a [u8]);
+
+impl RxToken for Incoming<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(self.0)
+    }
+}
+
+struct Reply<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl TxToken for Reply<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        let mut packet = vec![0; len];
+        let result = f(&mut packet);
+        if self.0.len() < REPLIES_MAX {
+            self.0.push_back(packet);
+        }
+        result
+    }
+}
