@@ -22,15 +22,25 @@ pub(crate) struct Machine {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
-    replies: VecDeque<Vec<u8>>,
+    replies: Replies,
     mtu: usize,
+}
+
+/// What smoltcp wants to send.
+#[derive(Default)]
+struct Replies {
+    packets: VecDeque<Vec<u8>>,
+    /// Whether they are thrown away.
+    are_useless: bool,
+    /// Where those go.
+    waste: Vec<u8>,
 }
 
 impl core::fmt::Debug for Machine {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Machine")
             .field("state", &self.state())
-            .field("replies", &self.replies.len())
+            .field("replies", &self.replies.packets.len())
             .finish_non_exhaustive()
     }
 }
@@ -42,7 +52,7 @@ impl Machine {
         settings.random_seed = config.seed;
         let mut wire = Wire {
             incoming: None,
-            replies: &mut VecDeque::new(),
+            replies: &mut Replies::default(),
             mtu: config.mtu,
         };
         let mut interface = Interface::new(settings, &mut wire, time(now));
@@ -61,7 +71,7 @@ impl Machine {
             interface,
             sockets,
             handle,
-            replies: VecDeque::new(),
+            replies: Replies::default(),
             mtu: config.mtu,
         }
     }
@@ -89,6 +99,17 @@ impl Machine {
     /// Hands a packet in, whose checksum is not looked at. Replies are behind
     /// [`Self::next_reply`].
     pub(crate) fn handle_packet(&mut self, packet: &[u8], now: Instant) {
+        self.replies.are_useless = false;
+        self.handle(packet, now);
+    }
+
+    /// Hands a packet in, and throws replies away.
+    pub(crate) fn handle_silently(&mut self, packet: &[u8], now: Instant) {
+        self.replies.are_useless = true;
+        self.handle(packet, now);
+    }
+
+    fn handle(&mut self, packet: &[u8], now: Instant) {
         let mut wire = Wire {
             incoming: Some(packet),
             replies: &mut self.replies,
@@ -103,7 +124,7 @@ impl Machine {
 
     /// A packet that smoltcp wants to send.
     pub(crate) fn next_reply(&mut self) -> Option<Vec<u8>> {
-        self.replies.pop_front()
+        self.replies.packets.pop_front()
     }
 
     pub(crate) fn state(&self) -> State {
@@ -155,7 +176,7 @@ fn time(now: Instant) -> Moment {
 /// What smoltcp takes for a device: at most one packet in, replies out.
 struct Wire<'a> {
     incoming: Option<&'a [u8]>,
-    replies: &'a mut VecDeque<Vec<u8>>,
+    replies: &'a mut Replies,
     mtu: usize,
 }
 
@@ -175,7 +196,7 @@ impl Device for Wire<'_> {
     }
 
     fn transmit(&mut self, _: Moment) -> Option<Reply<'_>> {
-        (self.replies.len() < REPLIES_MAX).then_some(Reply(self.replies))
+        (self.replies.packets.len() < REPLIES_MAX).then_some(Reply(self.replies))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -196,14 +217,18 @@ impl RxToken for Incoming<'_> {
     }
 }
 
-struct Reply<'a>(&'a mut VecDeque<Vec<u8>>);
+struct Reply<'a>(&'a mut Replies);
 
 impl TxToken for Reply<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        if self.0.are_useless {
+            self.0.waste.resize(len, 0);
+            return f(&mut self.0.waste);
+        }
         let mut packet = vec![0; len];
         let result = f(&mut packet);
-        if self.0.len() < REPLIES_MAX {
-            self.0.push_back(packet);
+        if self.0.packets.len() < REPLIES_MAX {
+            self.0.packets.push_back(packet);
         }
         result
     }

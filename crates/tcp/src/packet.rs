@@ -3,6 +3,8 @@
 //! The formats are those of smoltcp; the checksums are those of `barewire-wire`. Fragments are not
 //! put together: a packet that is one is refused.
 
+use alloc::vec;
+use alloc::vec::Vec;
 use barewire_wire::checksum::{self, Sum};
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -158,6 +160,44 @@ pub(crate) fn replace_ack(packet: &mut [u8], tcp_at: usize, ack: u32) {
             view.set_window_len(u16::MAX);
         }
     }
+}
+
+/// Writes "no operation" over the option that permits selective acknowledgements. The checksum does
+/// not fit any longer.
+pub(crate) fn hide_sack_permitted(packet: &mut [u8], segment: &Segment) {
+    const END: u8 = 0;
+    const NO_OPERATION: u8 = 1;
+    const SACK_PERMITTED: u8 = 4;
+    let mut at = segment.tcp_at + 20;
+    while at + 1 < segment.payload.start {
+        let Some(&[kind, length]) = packet.get(at..at + 2).and_then(<[u8]>::first_chunk) else {
+            return;
+        };
+        match kind {
+            END => return,
+            NO_OPERATION => at += 1,
+            _ => {
+                if kind == SACK_PERMITTED && length == 2 {
+                    packet[at..at + 2].fill(NO_OPERATION);
+                }
+                at += usize::from(length.max(2));
+            }
+        }
+    }
+}
+
+/// A SYN of smoltcp's again, with the permission to acknowledge selectively.
+pub(crate) fn permit_sack(packet: &[u8]) -> Option<Vec<u8>> {
+    let ip = parse_ip(packet)?;
+    let view = TcpPacket::new_checked(packet.get(ip.payload.clone())?).ok()?;
+    let (from, to) = (IpAddress::from(ip.from), IpAddress::from(ip.to));
+    let mut repr = TcpRepr::parse(&view, &from, &to, &ChecksumCapabilities::ignored()).ok()?;
+    repr.sack_permitted = true;
+    let mut out = vec![0; ip.payload.start + repr.buffer_len()];
+    let tcp_at = write_ip(ip.from, ip.to, IpProtocol::Tcp, repr.buffer_len(), &mut out)?;
+    let mut view = TcpPacket::new_unchecked(out.get_mut(tcp_at..)?);
+    repr.emit(&mut view, &from, &to, &ChecksumCapabilities::default());
+    Some(out)
 }
 
 /// A TCP segment to be written.

@@ -1,8 +1,10 @@
 //! When to acknowledge what came in, and with which window and blocks.
 //!
-//! smoltcp tells one block at a time, the latest; up to three of them go into each acknowledgement,
-//! so that one that is lost costs nothing (RFC 2018, section 4).
+//! It also knows which stretches came out of order, since smoltcp 0.12 would tell only one of them,
+//! and overflows where it computes that. The latest three go into each acknowledgement, so that one
+//! that is lost costs nothing (RFC 2018, section 4).
 
+use alloc::vec::Vec;
 use barewire_units::{Duration, Instant};
 
 /// How long an acknowledgement may wait for bytes that go the same way.
@@ -10,6 +12,10 @@ const DELAY: Duration = Duration::from_ms(10);
 
 /// How often an answer is sent to segments without bytes that are not expected (RFC 5961).
 const CHALLENGES_EVERY: Duration = Duration::from_ms(100);
+
+/// How many stretches out of order are kept: one fewer than smoltcp has room for, so that it takes
+/// all that was told.
+const STRETCHES_MAX: usize = 31;
 
 /// The receiving side, apart from the bytes.
 #[derive(Debug)]
@@ -29,7 +35,10 @@ pub(crate) struct Receiver {
     told_edge: u64,
     due: Option<Instant>,
     challenged: Option<Instant>,
-    blocks: [Option<(u64, u64)>; 3],
+    /// What came out of order, from front to back, apart from each other.
+    stretches: Vec<(u64, u64)>,
+    /// Those that grew last, the latest first.
+    latest: [Option<(u64, u64)>; 3],
     duplicate: Option<(u64, u64)>,
 }
 
@@ -47,7 +56,8 @@ impl Receiver {
             told_edge: 0,
             due: None,
             challenged: None,
-            blocks: [None; 3],
+            stretches: Vec::new(),
+            latest: [None; 3],
             duplicate: None,
         }
     }
@@ -94,25 +104,45 @@ impl Receiver {
         }
     }
 
-    /// What lies between the sequence numbers came, but not all before it.
-    pub(crate) fn note_block(&mut self, (from, until): (u32, u32), received: u64) {
-        let place = |sequence| {
-            let distance = self.distance(sequence, received);
-            received.checked_add_signed(distance)
-        };
-        let (Some(from), Some(until)) = (place(from), place(until)) else {
-            return;
-        };
-        if from >= until || from < received {
-            return;
+    /// Bytes came, but not all before them. Says whether there is room to keep them.
+    pub(crate) fn note_stretch(&mut self, from: u64, until: u64) -> bool {
+        let (mut from, mut until) = (from, until);
+        let touches = |block: &(u64, u64)| block.0 <= until && block.1 >= from;
+        let first = self.stretches.partition_point(|block| block.1 < from);
+        let behind = self.stretches[first..]
+            .iter()
+            .take_while(|block| touches(block));
+        let last = first + behind.count();
+        if first == last && self.stretches.len() >= STRETCHES_MAX {
+            return false;
         }
-        let mut blocks = [Some((from, until)), None, None];
-        let others = self.blocks.iter().flatten();
+        for block in &self.stretches[first..last] {
+            from = from.min(block.0);
+            until = until.max(block.1);
+        }
+        self.stretches.splice(first..last, [(from, until)]);
+        let mut latest = [Some((from, until)), None, None];
+        let others = self.latest.into_iter().flatten();
         let apart = others.filter(|block| block.1 < from || block.0 > until);
-        for (slot, block) in blocks[1..].iter_mut().zip(apart) {
-            *slot = Some(*block);
+        for (slot, block) in latest[1..].iter_mut().zip(apart) {
+            *slot = Some(block);
         }
-        self.blocks = blocks;
+        self.latest = latest;
+        true
+    }
+
+    /// All before `received` has come.
+    pub(crate) fn forget_stretches(&mut self, received: u64) {
+        let is_over = |block: &(u64, u64)| block.1 <= received;
+        self.stretches.retain(|block| !is_over(block));
+        for block in &mut self.latest {
+            *block = block.filter(|block| !is_over(block));
+        }
+    }
+
+    /// Whether something is missing before what came last.
+    pub(crate) fn has_gap(&self) -> bool {
+        !self.stretches.is_empty()
     }
 
     /// The segment from `from` to `until` came, though it had come before (RFC 2883).
@@ -128,7 +158,7 @@ impl Receiver {
 
     /// Whether the next acknowledgement has blocks.
     pub(crate) fn has_blocks(&self) -> bool {
-        self.has_sack && (self.duplicate.is_some() || self.blocks.iter().any(Option::is_some))
+        self.has_sack && (self.duplicate.is_some() || self.latest[0].is_some())
     }
 
     /// When the delayed acknowledgement goes out.
@@ -168,24 +198,19 @@ impl Receiver {
         (
             self.sequence(until),
             u16::try_from(window).unwrap_or(u16::MAX),
-            self.blocks(until),
+            self.blocks(),
         )
     }
 
-    fn blocks(&mut self, until: u64) -> [Option<(u32, u32)>; 3] {
+    fn blocks(&mut self) -> [Option<(u32, u32)>; 3] {
         let mut told = [None; 3];
+        let duplicate = self.duplicate.take();
         if !self.has_sack {
             return told;
         }
-        for block in &mut self.blocks {
-            if block.is_some_and(|(_, end)| end <= until) {
-                *block = None;
-            }
-        }
-        let duplicate = self.duplicate.take();
         let all = duplicate
             .into_iter()
-            .chain(self.blocks.into_iter().flatten());
+            .chain(self.latest.into_iter().flatten());
         for (slot, (from, end)) in told.iter_mut().zip(all) {
             *slot = Some((self.sequence(from), self.sequence(end)));
         }

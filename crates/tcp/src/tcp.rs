@@ -3,8 +3,8 @@
 //! smoltcp holds the handshake, the states and the order of what comes in (`machine`). What is sent
 //! never passes through it: `send` keeps and repeats it. smoltcp sees a connection over which this
 //! end sends nothing: the acknowledgements of the other end are replaced by those of the SYN and of
-//! the end of the stream, before it sees them. What it wants to acknowledge is a hint, from which
-//! `receive` makes acknowledgements of its own. All that has to do with time is in this crate, and
+//! the end of the stream, before it sees them. Its own acknowledgements are thrown away: `receive`
+//! makes them. All that has to do with time is in this crate, and
 //! nothing in smoltcp waits. Why: `docs/decisions/0040`.
 
 mod incoming;
@@ -13,7 +13,7 @@ mod outgoing;
 use crate::config::Config;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::packet::{Checked, Outgoing, Segment, parse_tcp};
+use crate::packet::{Checked, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
 use crate::receive::Receiver;
 use crate::send::{Counts, Sender};
 use crate::{Endpoint, packet};
@@ -150,7 +150,9 @@ impl Tcp {
         if !tcp.machine.listen(config.local) {
             return Err(Error::BadAddress("nothing can listen at that port"));
         }
-        tcp.machine.handle_packet(syn, now);
+        let mut syn = syn.to_vec();
+        hide_sack_permitted(&mut syn, &segment);
+        tcp.machine.handle_packet(&syn, now);
         tcp.begin(true, now)?;
         Ok(tcp)
     }
@@ -179,7 +181,13 @@ impl Tcp {
     /// Takes the SYN from smoltcp.
     fn begin(&mut self, is_accepting: bool, now: Instant) -> Result<(), Error> {
         let packet = self.machine.next_reply().ok_or(Error::NotASyn)?;
-        let segment = parse_tcp(&packet, Checked::No).ok_or(Error::NotASyn)?;
+        let segment = parse_tcp(&packet, Checked::Yes).ok_or(Error::NotASyn)?;
+        // smoltcp was not told that the other end permits it.
+        let packet = if self.peer.has_sack {
+            permit_sack(&packet).ok_or(Error::NotASyn)?
+        } else {
+            packet
+        };
         self.own = Own {
             first: segment.seq,
             window_scale: segment.window_scale,

@@ -2,7 +2,9 @@
 
 use super::{ANSWERS_MAX, MSS_MIN, MSS_UNSAID, Peer, Phase, Tcp};
 use crate::error::Error;
-use crate::packet::{Checked, NewSegment, Segment, parse_tcp, replace_ack, write_tcp};
+use crate::packet::{
+    Checked, NewSegment, Segment, hide_sack_permitted, parse_tcp, replace_ack, write_tcp,
+};
 use crate::receive::Receiver;
 use crate::send::{Ack, Agreed, Sender};
 use alloc::vec;
@@ -56,8 +58,9 @@ impl Tcp {
     }
 
     /// A packet came though this end has sent a SYN and waits for the other's.
-    fn answer_to_syn(&mut self, packet: &[u8], segment: &Segment, now: Instant) {
+    fn answer_to_syn(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
         let is_syn = segment.control == TcpControl::Syn;
+        hide_sack_permitted(packet, segment);
         self.machine.handle_packet(packet, now);
         match self.machine.state() {
             tcp::State::Established if is_syn => {
@@ -76,7 +79,7 @@ impl Tcp {
             tcp::State::Closed => self.finish(Some(Error::Refused)),
             _ => {}
         }
-        self.take_answers(now);
+        self.take_answers();
     }
 
     /// A packet came though this end has answered a SYN and waits for the acknowledgement.
@@ -96,7 +99,7 @@ impl Tcp {
             tcp::State::Listen | tcp::State::Closed => self.finish(Some(Error::Reset)),
             _ => {}
         }
-        self.take_answers(now);
+        self.take_answers();
     }
 
     /// The handshake is complete.
@@ -180,13 +183,18 @@ impl Tcp {
             self.error = self.error.or(Some(Error::Aborted));
             return;
         }
+        if place.distance > 0 && bytes > 0 && carries {
+            let from = received.saturating_add_signed(place.distance);
+            let until = from + bytes.min(place.window - place.distance).unsigned_abs();
+            self.receiver.acknowledge(now);
+            carries = self.receiver.note_stretch(from, until);
+        }
         let end_acknowledged = self.is_end_acknowledged();
         if carries || end_acknowledged {
             let ack = self.own.first.wrapping_add(1 + u32::from(end_acknowledged));
             replace_ack(packet, segment.tcp_at, ack);
-            self.machine.handle_packet(packet, now);
+            self.machine.handle_silently(packet, now);
             self.after_machine(segment, place.distance, now);
-            self.take_answers(now);
         }
     }
 
@@ -299,11 +307,13 @@ impl Tcp {
         if self.receiver.has_ended != was_ended {
             self.receiver.acknowledge(now);
         }
-        if !segment.payload.is_empty() {
-            if distance > 0 {
+        if !segment.payload.is_empty() && distance <= 0 {
+            let until = self.received();
+            let had_gap = self.receiver.has_gap();
+            self.receiver.forget_stretches(until);
+            if had_gap {
                 self.receiver.acknowledge(now);
             } else {
-                let until = self.received();
                 self.receiver.on_bytes(until, now);
             }
         }
@@ -318,27 +328,13 @@ impl Tcp {
         }
     }
 
-    /// Takes what smoltcp wants to send: resets as they are, acknowledgements as hints.
-    fn take_answers(&mut self, now: Instant) {
+    /// Takes the resets with which smoltcp answers before the connection is open.
+    fn take_answers(&mut self) {
         while let Some(reply) = self.machine.next_reply() {
-            let Some(segment) = parse_tcp(&reply, Checked::Yes) else {
-                continue;
-            };
-            let is_answer = match segment.control {
-                TcpControl::Rst => true,
-                TcpControl::Syn => matches!(self.phase, Phase::Opening { .. }),
-                _ => false,
-            };
-            if is_answer && self.sender.is_none() {
-                if segment.control == TcpControl::Rst && self.answers.len() < ANSWERS_MAX {
-                    self.answers.push_back(reply);
-                }
-                continue;
-            }
-            let received = self.received();
-            for block in segment.sack.into_iter().flatten() {
-                self.receiver.note_block(block, received);
-                self.receiver.acknowledge(now);
+            let is_reset = parse_tcp(&reply, Checked::Yes)
+                .is_some_and(|segment| segment.control == TcpControl::Rst);
+            if is_reset && self.answers.len() < ANSWERS_MAX {
+                self.answers.push_back(reply);
             }
         }
     }
