@@ -43,8 +43,9 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// `shift`: by how much windows are shifted.
-    pub(crate) fn new(first: u32, shift: u8, mss: u64, has_sack: bool) -> Self {
+    /// `shift`: by how much windows are shifted. `capacity`: the room for bytes. The SYN could not
+    /// tell all of it, but the first acknowledgement of bytes will.
+    pub(crate) fn new(first: u32, shift: u8, mss: u64, has_sack: bool, capacity: u64) -> Self {
         Self {
             first,
             shift,
@@ -53,7 +54,7 @@ impl Receiver {
             read_bytes: 0,
             has_ended: false,
             told_until: 0,
-            told_edge: 0,
+            told_edge: capacity,
             due: None,
             challenged: None,
             stretches: Vec::new(),

@@ -166,7 +166,7 @@ impl Tcp {
             peer: Peer::default(),
             own: Own::default(),
             sender: None,
-            receiver: Receiver::new(0, 0, 1, false),
+            receiver: Receiver::new(0, 0, 1, false, 0),
             answers: VecDeque::new(),
             error: None,
             wants_end: false,

@@ -81,6 +81,11 @@ impl Board {
         self.lost_bytes
     }
 
+    #[cfg(test)]
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = &Piece> {
+        self.pieces.iter()
+    }
+
     pub(crate) fn first(&self) -> Option<&Piece> {
         self.pieces.front()
     }

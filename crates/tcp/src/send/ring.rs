@@ -4,12 +4,20 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bytes by their offset in the stream: those from `start` on, as many as the ring holds.
-#[derive(Debug)]
 pub(crate) struct Ring {
     bytes: Vec<u8>,
     /// The offset in the stream of the first byte.
     start: u64,
     len: usize,
+}
+
+impl core::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ring")
+            .field("start", &self.start)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Ring {

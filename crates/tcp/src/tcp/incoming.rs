@@ -120,18 +120,17 @@ impl Tcp {
             self.peer.window_scale = None;
         }
         let headers = if self.config.local.is_ipv6() { 60 } else { 40 };
-        let packet_max = self
-            .config
-            .offload
-            .segmentation_bytes_max
-            .unwrap_or(self.config.mtu);
+        let payload_max = match self.config.offload.segmentation_bytes_max {
+            Some(packet_max) => packet_max.saturating_sub(headers),
+            None => usize::try_from(mss).unwrap_or(usize::MAX),
+        };
         let mut sender = Sender::new(
             self.config.send_buffer_bytes,
             Agreed {
                 mss,
                 has_sack: self.peer.has_sack,
                 window,
-                payload_max: packet_max.saturating_sub(headers),
+                payload_max,
                 nagle: self.config.nagle,
                 timeout: self.config.timeout,
             },
@@ -146,7 +145,13 @@ impl Tcp {
         }
         self.sender = Some(sender);
         let received_mss = u64::from(own_mss);
-        self.receiver = Receiver::new(self.peer.first, own_shift, received_mss, self.peer.has_sack);
+        self.receiver = Receiver::new(
+            self.peer.first,
+            own_shift,
+            received_mss,
+            self.peer.has_sack,
+            self.capacity(),
+        );
         self.phase = Phase::Open;
         if self.wants_end {
             self.end_stream();

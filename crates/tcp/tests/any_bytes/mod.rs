@@ -235,6 +235,8 @@ fn settle(tcp: &mut Tcp, config: &Config, other: &mut Other, now: Instant) {
         count += 1;
         assert!(count <= PACKETS_MAX, "{tcp:?}");
         let bytes = &out[..sent.bytes];
+        let may_cut = config.offload.segmentation_bytes_max.is_some();
+        assert!(sent.segment_bytes.is_none() || may_cut, "{sent:?}");
         let longest = if sent.segment_bytes.is_some() {
             9000
         } else {
