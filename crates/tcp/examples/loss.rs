@@ -1,7 +1,7 @@
 //! A table of rate against loss, in virtual time: a stream of some MiB between two ends of this
 //! crate, and between two ends of plain smoltcp, over the same modelled path.
 //!
-//! `cargo run --release -p barewire-tcp --example loss -- [MBIT/S [RTT_US [MIB]]]`
+//! `cargo run --release -p barewire-tcp --example loss -- [MBIT/S [RTT_US [MIB [BUFFER_KIB]]]]`
 
 use barewire_tcp::path::{CHANCE_ONE, PathConfig};
 use barewire_tcp::{Checked, Config, Endpoint, Outgoing, State, Tcp};
@@ -103,7 +103,7 @@ fn time(now: Instant) -> smoltcp::time::Instant {
 }
 
 impl Plain {
-    fn new(local: SocketAddr, remote: Option<SocketAddr>, seed: u64) -> Self {
+    fn new(local: SocketAddr, remote: Option<SocketAddr>, seed: u64, buffer_bytes: usize) -> Self {
         let mut wire = Wire::default();
         let mut settings = smoltcp::iface::Config::new(HardwareAddress::Ip);
         settings.random_seed = seed;
@@ -113,7 +113,7 @@ impl Plain {
                 .push(IpCidr::new(local.ip().into(), 0))
                 .expect("there is room for an address");
         });
-        let buffer = || tcp::SocketBuffer::new(vec![0; BUFFER_BYTES]);
+        let buffer = || tcp::SocketBuffer::new(vec![0; buffer_bytes]);
         let mut socket = tcp::Socket::new(buffer(), buffer());
         socket.set_nagle_enabled(false);
         match remote {
@@ -182,8 +182,6 @@ impl Stream for Plain {
     }
 }
 
-const BUFFER_BYTES: usize = 1 << 20;
-
 /// Sends `total` bytes from `a` to `b`; gives the rate in Mbit/s, or `None` after `limit`.
 fn stream<A: Stream, B: Stream>(
     pair: &mut Pair<A, B>,
@@ -232,10 +230,13 @@ fn main() {
             .next()
             .map_or(default, |text| text.parse().expect("a number"))
     };
-    let (mbit, rtt_us, mib) = (number(1000), number(200), number(64));
+    let (mbit, rtt_us, mib, buffer_kib) = (number(1000), number(200), number(16), number(1024));
+    let buffer_bytes = usize::try_from(buffer_kib).expect("a number of KiB") << 10;
     let here: SocketAddr = "192.0.2.1:40000".parse().expect("an address");
     let there: SocketAddr = "192.0.2.2:5001".parse().expect("an address");
-    println!("{mib} MiB at {mbit} Mbit/s, {rtt_us} us there and back, in Mbit/s of payload:\n");
+    println!(
+        "{mib} MiB at {mbit} Mbit/s, {rtt_us} us there and back, buffers of {buffer_kib} KiB, in Mbit/s of payload:\n"
+    );
     println!("| loss | this crate | packets again, timeouts | smoltcp alone |");
     println!("|---|---|---|---|");
     for lost in [0, 10, 100, 1000, 10_000] {
@@ -246,8 +247,14 @@ fn main() {
         let limit = Duration::from_s(60);
         let ours = {
             let now = Instant::ORIGIN;
-            let a = Tcp::connect(&Config::new(here, there, 1), now).expect("it can connect");
-            let b = Server::Waiting(Config::new(there, here, 2));
+            let config = |local, remote, seed| {
+                let mut config = Config::new(local, remote, seed);
+                config.send_buffer_bytes = buffer_bytes;
+                config.receive_buffer_bytes = buffer_bytes;
+                config
+            };
+            let a = Tcp::connect(&config(here, there, 1), now).expect("it can connect");
+            let b = Server::Waiting(config(there, here, 2));
             let mut pair = Pair::new(a, b, to_b, to_a, 7);
             let rate = stream(&mut pair, mib << 20, limit);
             let counts = pair.a.counts();
@@ -255,8 +262,8 @@ fn main() {
             (rate, counts)
         };
         let plain = {
-            let a = Plain::new(here, Some(there), 1);
-            let b = Plain::new(there, None, 2);
+            let a = Plain::new(here, Some(there), 1, buffer_bytes);
+            let b = Plain::new(there, None, 2, buffer_bytes);
             let mut pair = Pair::new(a, b, to_b, to_a, 7);
             stream(&mut pair, mib << 20, limit)
         };
