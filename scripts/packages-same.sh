@@ -4,6 +4,7 @@
 #
 #   scripts/packages-same.sh [all]    all packages, as scripts/packages.sh makes them; twice as long as one `make packages`
 #   scripts/packages-same.sh quick    only the preload library, built without optimization: some 20 s
+#   scripts/packages-same.sh others   the libraries for C, libfabric, VIA and omniORB, built without optimization: some minutes
 #
 #   PACKAGES_SAME_DIR    where the two builds go; by default target/packages-same, kept for a next run
 #   SOURCE_DATE_EPOCH    as for scripts/packages.sh
@@ -39,6 +40,26 @@ make_quick() {
     strip --strip-unneeded "$3/libbarewire_sockets.so"
 }
 
+# make_others SOURCES TARGET OUT: builds the libraries of SOURCES that are installed by scripts of their own, and puts them into
+# OUT, one beside the other.
+make_others() {
+    (
+        BAREWIRE_ROOT=$1
+        forget_paths "$2"
+        cd "$1"
+        export CARGO_TARGET_DIR=$2 CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off
+        # shellcheck disable=SC2153 # forget_paths has set it
+        export DESTDIR=$3/all PREFIX=/usr LIBDIR=/usr/lib CXXFLAGS="-O0 $CFLAGS"
+        for script in c "fi" vipl omniorb; do
+            [ "$script" != omniorb ] || { pkg-config --exists omniORB4 && script=corba; } || continue
+            "scripts/install-$script.sh" >/dev/null
+        done
+    )
+    find "$3/all" -name '*.so*' -type f -exec mv -t "$3" {} +
+    rm -r "$3/all"
+    strip --strip-unneeded "$3"/*
+}
+
 # build SOURCES TARGET OUT: clones the commit into SOURCES, and builds what is to be compared.
 build() {
     rm -rf "$1"
@@ -71,8 +92,8 @@ compare() {
     return 1
 }
 
-case $which in all | quick) ;; *)
-    echo "usage: scripts/packages-same.sh [all|quick]" >&2
+case $which in all | quick | others) ;; *)
+    echo "usage: scripts/packages-same.sh [all|quick|others]" >&2
     exit 2
     ;;
 esac

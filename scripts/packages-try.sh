@@ -31,14 +31,36 @@ files() {
         -o -print | LC_ALL=C sort
 }
 
+# there: names of the packages that are installed, of those that are tried.
+there() {
+    { dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'barewire*' 'libbarewire*' 'python3-barewire*' 2>/dev/null || true; } |
+        sed -n 's/^ii *//p'
+}
+
 # What the examples need comes first: it is not what is tried.
+needed="gcc g++ libc6-dev pkg-config cmake make python3 redis-server systemd dbus libfabric-bin openmpi-bin libopenmpi-dev"
+mapfile -t debs < <(find "$packages" -name '*.deb' | LC_ALL=C sort)
 apt-get update -qq
-apt-get install -qq -y --no-install-recommends gcc g++ libc6-dev pkg-config cmake make python3 redis-server systemd dbus >"$work/apt.log" 2>&1 ||
+# Debian 13 has another version of omniORB, which the transport is not for.
+if [ -n "$(find "$packages" -name 'barewire-omniorb_*.deb')" ]; then
+    if [ -n "$(apt-cache madison libomniorb4-2)" ]; then
+        needed="$needed libomniorb4-dev omniidl"
+    else
+        echo "SKIPPED: step packages, barewire-omniorb: this Debian has no omniORB 4.2"
+        mapfile -t debs < <(printf '%s\n' "${debs[@]}" | grep -v '/barewire-omniorb_')
+    fi
+fi
+# shellcheck disable=SC2086 # one package a word
+apt-get install -qq -y --no-install-recommends $needed >"$work/apt.log" 2>&1 ||
     { tail -n 5 "$work/apt.log" >&2; fail "what the examples need can not be installed"; }
 files >"$work/before"
 
-apt-get install -qq -y "$packages"/*.deb >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2; fail "the packages can not be installed"; }
-say "installed: $(dpkg-query -W -f '${Package} ' 'barewire' 'libbarewire*' 'python3-barewire*' 2>/dev/null)"
+for deb in "$packages"/barewire_*.deb "$packages"/libbarewire*.deb; do
+    ! dpkg-deb --field "$deb" Depends | grep -qi 'fabric\|omniorb' || fail "$deb needs more than it should"
+done
+apt-get install -qq -y "${debs[@]}" >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2; fail "the packages can not be installed"; }
+# shellcheck disable=SC2046 # on one line
+say "installed:" $(there)
 
 try_command() {
     barewire --version
@@ -109,18 +131,68 @@ try_systemd() {
     esac
 }
 
+# try_fi: MPI on the provider, and without it where it was not asked for.
+try_fi() {
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    FI_PROVIDER_PATH=/usr/lib/barewire/libfabric fi_info -p barewire >"$work/fi.txt" 2>&1 ||
+        { cat "$work/fi.txt" >&2; fail "libfabric does not find the provider"; }
+    ! fi_info -p barewire >"$work/fi.txt" 2>&1 || fail "libfabric finds the provider without being told where"
+    mpicc -O2 -o "$work/basic" crates/fi/tests/programs/basic.c
+    FI_PROVIDER_PATH=/usr/lib/barewire/libfabric timeout 120 mpirun --oversubscribe -n 2 --mca pml cm --mca mtl ofi \
+        --mca mtl_ofi_provider_include barewire --mca btl self "$work/basic" >"$work/fi.txt" 2>&1 ||
+        { cat "$work/fi.txt" >&2; fail "MPI on the provider"; }
+    grep -qx ok "$work/fi.txt" || { cat "$work/fi.txt" >&2; fail "the program for MPI"; }
+    say "MPI: $(mpirun --version | head -n 1)"
+}
+
+try_vipl() {
+    cc -Wall -o "$work/two" crates/vipl/tests/programs/two.c -lvipl
+    timeout 60 "$work/two" packages-try || fail "the program for VIA"
+}
+
+try_omniorb() {
+    local program reference=$work/reference
+    omniidl -bcxx -C"$work" corba/tests/echo.idl
+    for program in server client; do
+        # shellcheck disable=SC2046 # one option a word
+        c++ -std=c++17 -pthread "corba/tests/$program.cpp" "$work/echoSK.cc" -I "$work" -o "$work/$program" \
+            $(pkg-config --cflags --libs omniDynamic4)
+    done
+    # No endpoint but this one: TCP can not carry the calls.
+    LD_PRELOAD=libbarewire-omniorb.so "$work/server" -ORBendPoint giop:barewire:packages-try >"$reference" &
+    server=$!
+    for _ in $(seq 100); do
+        ! grep -q IOR "$reference" || break
+        sleep 0.1
+    done
+    LD_PRELOAD=libbarewire-omniorb.so timeout 60 "$work/client" call "$(head -n 1 "$reference")" 1000 || fail "the calls of CORBA"
+    LD_PRELOAD=libbarewire-omniorb.so timeout 60 "$work/client" stop "$(head -n 1 "$reference")" || fail "the server's end"
+    wait "$server" || fail "the server for CORBA"
+    server=
+}
+
+# try_others: packages that not every build of them has.
+try_others() {
+    local name
+    for name in python omniorb; do
+        case $name in python) package=python3-barewire ;; *) package=barewire-$name ;; esac
+        if there | grep -qx "$package"; then
+            "try_$name"
+        else
+            say "$package is not among the packages"
+        fi
+    done
+}
+
 try_command
 try_systemd
 try_c
-if dpkg-query -W python3-barewire >/dev/null 2>&1; then
-    try_python
-else
-    say "python3-barewire is not among the packages"
-fi
+try_fi
+try_vipl
+try_others
 
 # It fails if one of them is not there.
-names=$({ dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' 'barewire' 'libbarewire*' 'python3-barewire*' 2>/dev/null || true; } |
-    sed -n 's/^ii *//p')
+names=$(there)
 # shellcheck disable=SC2086 # one package a word
 apt-get purge -qq -y $names >"$work/apt.log" 2>&1 || { cat "$work/apt.log" >&2; fail "the packages can not be removed"; }
 files >"$work/after"
@@ -131,4 +203,7 @@ tarball=$(find "$packages" -name '*.tar.gz' | head -n 1)
 tar -C "$work" -xzf "$tarball"
 "$work"/barewire-*/bin/barewire run true || fail "the command of the tarball"
 PKG_CONFIG_PATH=$(echo "$work"/barewire-*/lib/pkgconfig) pkg-config --exists barewire || fail "the tarball's barewire.pc"
+FI_PROVIDER_PATH=$(echo "$work"/barewire-*/lib/barewire/libfabric) fi_info -p barewire >/dev/null || fail "the tarball's provider"
+cc -o "$work/two" crates/vipl/tests/programs/two.c -I"$(echo "$work"/barewire-*/include)" -L"$(echo "$work"/barewire-*/lib)" -lvipl
+LD_LIBRARY_PATH=$(echo "$work"/barewire-*/lib) timeout 60 "$work/two" packages-try || fail "the tarball's libvipl.so"
 say "all well"

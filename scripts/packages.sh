@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the packages: four for Debian and Ubuntu, and a tarball.
+# Builds the packages: seven for Debian and Ubuntu, and a tarball.
 #
 #   scripts/packages.sh [FOLDER]     by default target/packages, which is emptied first
 #
@@ -8,6 +8,9 @@
 #   libbarewire-dev     what they are compiled with
 #   python3-barewire    the Python package; of a release, the wheel is built too (where Python has venv, and PyPI can be
 #                       reached); of another profile, it is that of scripts/python.sh
+#   barewire-fi         the provider for libfabric
+#   barewire-vipl       the VI Provider Library, with its header
+#   barewire-omniorb    the transport for omniORB (where omniORB 4.2 can be compiled with)
 #
 #   PACKAGES_PROFILE    cargo's profile: release, or dev for a try
 #   SOURCE_DATE_EPOCH   time of all files; by default that of the last commit
@@ -46,7 +49,7 @@ build() {
         scripts/python.sh build || status=$?
         [ "$status" = 0 ] || [ "$status" = 77 ] || return "$status"
     fi
-    cargo build --locked --profile "$profile" -p barewire-cli -p barewire-sockets
+    cargo build --locked --profile "$profile" -p barewire-cli -p barewire-sockets -p barewire-fi -p barewire-vipl
 }
 
 # needed_glibc FILE...: prints the newest version of glibc that the files ask for.
@@ -169,6 +172,60 @@ END
     finish python3-barewire
 }
 
+# package_fi: not in libfabric's own folder. There, each program for libfabric would find it without asking for it, and Open MPI
+# would take it for jobs on several hosts, too, which it can not serve.
+package_fi() {
+    local root=$work/barewire-fi library
+    DESTDIR=$root PREFIX=/usr LIBDIR=/usr/lib/barewire PROFILE=$profile scripts/install-fi.sh >/dev/null
+    library=$root/usr/lib/barewire/libfabric/libbarewire-fi.so
+    strip --strip-unneeded "$library"
+    install -d "$root/DEBIAN"
+    control barewire-fi libs "libc6 (>= $(needed_glibc "$library")), libgcc-s1, libfabric1 (>= 1.17)" \
+        "MPI and libfabric through shared memory" >"$root/DEBIAN/control" <<'END'
+A provider for libfabric. Programs for libfabric, and those for Open MPI, find it
+with FI_PROVIDER_PATH=/usr/lib/barewire/libfabric.
+END
+    finish barewire-fi
+}
+
+package_vipl() {
+    local root=$work/barewire-vipl library
+    DESTDIR=$root PREFIX=/usr LIBDIR=/usr/lib/$multiarch PROFILE=$profile scripts/install-vipl.sh >/dev/null
+    library=$root/usr/lib/$multiarch/libvipl.so
+    strip --strip-unneeded "$library"
+    install -d "$root/DEBIAN"
+    echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
+    control barewire-vipl libs "libc6 (>= $(needed_glibc "$library")), libgcc-s1" \
+        "Virtual Interface Architecture through shared memory" >"$root/DEBIAN/control" <<'END'
+The VI Provider Library 1.0: the library, and the header vipl.h.
+END
+    finish barewire-vipl
+}
+
+# package_omniorb: if there is an omniORB to compile with.
+package_omniorb() {
+    local root=$work/barewire-omniorb stage=$work/omniorb found library
+    found=$(pkg-config --modversion omniORB4 2>/dev/null) || found=none
+    if [[ $found != 4.2.* ]]; then
+        echo "packages: no package for CORBA: it needs omniORB 4.2 (libomniorb4-dev) and pkg-config; found: $found"
+        return
+    fi
+    # Its libbarewire.so is that of libbarewire0.
+    DESTDIR=$stage PREFIX=/usr LIBDIR=/usr/lib/$multiarch PROFILE=$profile CXXFLAGS="-O2 ${CFLAGS:-}" \
+        scripts/install-corba.sh >/dev/null
+    library=$root/usr/lib/$multiarch/libbarewire-omniorb.so
+    strip_to "$stage/usr/lib/$multiarch/libbarewire-omniorb.so" "$library" 644
+    install -d "$root/DEBIAN"
+    echo "activate-noawait ldconfig" >"$root/DEBIAN/triggers"
+    control barewire-omniorb libs \
+        "libbarewire0 (>= $version), libc6 (>= $(needed_glibc "$library")), libgcc-s1, libomniorb4-2 (>= 4.2), libomnithread4 (>= 4.2), libstdc++6 (>= $(c++ -dumpversion))" \
+        "CORBA through shared memory" >"$root/DEBIAN/control" <<'END'
+A transport for omniORB 4.2, giop:barewire. Programs have it with
+LD_PRELOAD=libbarewire-omniorb.so.
+END
+    finish barewire-omniorb
+}
+
 # tarball: all that is not Python, for other distributions: to be unpacked anywhere.
 tarball() {
     local name=barewire-$version-$(uname -m)-linux
@@ -177,6 +234,11 @@ tarball() {
     cp -a "$work/barewire/usr/." "$root/"
     cp -a "$work/libbarewire0/usr/lib/$multiarch/." "$work/libbarewire-dev/usr/lib/$multiarch/." "$root/lib/"
     cp -a "$work/libbarewire-dev/usr/include" "$root/"
+    cp -a "$work/barewire-fi/usr/lib/barewire/." "$root/lib/barewire/"
+    cp -a "$work/barewire-vipl/usr/lib/$multiarch/." "$root/lib/"
+    cp -a "$work/barewire-vipl/usr/include/." "$root/include/"
+    # It finds libbarewire.so beside it.
+    [ ! -d "$work/barewire-omniorb" ] || cp -a "$work/barewire-omniorb/usr/lib/$multiarch/." "$root/lib/"
     # pkg-config finds it by where the file lies.
     sed -i "s|^prefix=.*|prefix=\${pcfiledir}/../..|; s|/usr/lib/$multiarch|\${prefix}/lib|" "$root/lib/pkgconfig/barewire.pc"
     rm -rf "$root/share/doc"
@@ -194,6 +256,9 @@ umask 022
 package_tools
 package_c
 package_python
+package_fi
+package_vipl
+package_omniorb
 tarball
 (cd "$out" && find . -maxdepth 1 -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 sha256sum -- >"$work/sums" && cp "$work/sums" SHA256SUMS)
 ls -l "$out"
