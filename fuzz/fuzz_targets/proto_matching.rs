@@ -12,6 +12,8 @@ const INPUT_BYTES: usize = 4;
 #[derive(Default)]
 struct Held {
     receives: Vec<(u32, Pattern)>,
+    /// Those that keep their place when they get a message.
+    lasting: Vec<u32>,
     messages: Vec<(u32, Envelope)>,
     claimed: usize,
 }
@@ -51,11 +53,19 @@ fn step(core: &mut Matching<u32, u32, u8>, held: &mut Held, number: u32, input: 
         tag: envelope.tag,
         ignore: u64::from(ignore),
     };
-    match kind % 7 {
-        0 => match core.arrive(envelope, || number) {
-            Some(receive) => assert!(held.receive_back(receive).takes(&envelope)),
-            None => held.messages.push((number, envelope)),
-        },
+    match kind % 8 {
+        0 => {
+            let lasting = &held.lasting;
+            let share = |receive: &mut u32| lasting.contains(receive).then_some(*receive);
+            match core.arrive_sharing(envelope, share, || number) {
+                Some(receive) if held.lasting.contains(&receive) => {
+                    let of = held.receives.iter().find(|&&(held, _)| held == receive);
+                    assert!(of.is_some_and(|(_, pattern)| pattern.takes(&envelope)));
+                }
+                Some(receive) => assert!(held.receive_back(receive).takes(&envelope)),
+                None => held.messages.push((number, envelope)),
+            }
+        }
         1 => match core.post(pattern, number) {
             Some((receive, envelope, message)) => {
                 assert!(receive == number && pattern.takes(&envelope));
@@ -80,6 +90,15 @@ fn step(core: &mut Matching<u32, u32, u8>, held: &mut Held, number: u32, input: 
                 assert_eq!(receive, wanted);
                 held.receive_back(receive);
             }
+        }
+        6 => {
+            while let Some((envelope, message)) = core.find(&pattern) {
+                assert!(pattern.takes(&envelope));
+                assert_eq!(held.message_back(message), envelope);
+            }
+            assert!(core.post(pattern, number).is_none());
+            held.receives.push((number, pattern));
+            held.lasting.push(number);
         }
         _ => {
             while let Some(receive) = core.orphan(envelope.source) {

@@ -14,6 +14,7 @@
 //! - *Death.* When a connection closes, all that its peer still owed has ended with an error: sends that have not
 //!   arrived, receives that take messages of this peer alone.
 
+pub(crate) mod buffers;
 pub(crate) mod receiving;
 pub(crate) mod remote;
 pub(crate) mod sending;
@@ -81,6 +82,7 @@ impl Engine {
             next_link: 0,
             tagged: Matching::new(),
             plain: Matching::new(),
+            buffers: buffers::Buffers::default(),
             regions,
             next_number: 1,
             sends: HashMap::new(),

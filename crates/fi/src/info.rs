@@ -27,7 +27,7 @@ const ACCESSES: u64 = raw::FI_READ | raw::FI_WRITE | raw::FI_REMOTE_READ | raw::
 /// What a program has to know of memory regions: their addresses are those of the process that has them, their memory is
 /// there when they are registered, and their keys are this provider's.
 const REGIONS: c_int = raw::FI_MR_VIRT_ADDR | raw::FI_MR_ALLOCATED | raw::FI_MR_PROV_KEY;
-const SECONDARY: u64 = raw::FI_SOURCE | raw::FI_DIRECTED_RECV | WHERE;
+const SECONDARY: u64 = raw::FI_MULTI_RECV | raw::FI_SOURCE | raw::FI_DIRECTED_RECV | WHERE;
 const WHERE: u64 = raw::FI_LOCAL_COMM | raw::FI_REMOTE_COMM;
 const CAPS: u64 = PRIMARY | DIRECTIONS | ACCESSES | SECONDARY;
 
@@ -65,7 +65,7 @@ fn fits_sends(asked: &fi_tx_attr) -> bool {
 
 fn fits_receives(asked: &fi_rx_attr) -> bool {
     among(asked.caps, CAPS)
-        && among(asked.op_flags, raw::FI_COMPLETION)
+        && among(asked.op_flags, raw::FI_COMPLETION | raw::FI_MULTI_RECV)
         && among(asked.msg_order, raw::FI_ORDER_SAS)
         && asked.comp_order == 0
         && asked.iov_limit <= IOV_MAX
@@ -182,7 +182,7 @@ unsafe fn fill(info: &mut fi_info, asked: Option<&fi_info>) {
     unsafe {
         let sends = &mut *info.tx_attr;
         let incoming = raw::FI_RECV | raw::FI_REMOTE_READ | raw::FI_REMOTE_WRITE;
-        let of_receives = incoming | raw::FI_SOURCE | raw::FI_DIRECTED_RECV;
+        let of_receives = incoming | raw::FI_MULTI_RECV | raw::FI_SOURCE | raw::FI_DIRECTED_RECV;
         sends.caps = caps & !of_receives & !WHERE;
         sends.op_flags = completion;
         sends.msg_order = raw::FI_ORDER_SAS;

@@ -2,7 +2,7 @@
 //! through the shared memory of one host.
 //!
 //! libfabric loads it from the folder that `FI_PROVIDER_PATH` names, and calls [`fi_prov_ini`]. It offers endpoints of
-//! the type `FI_EP_RDM`, with tagged messages, messages without tags, memory that peers read, write and change. How to use it:
+//! the type `FI_EP_RDM`, with tagged messages, messages without tags, buffers that take several of those, memory that peers read, write and change. How to use it:
 //! `docs/mpi.md`.
 //!
 //! What holds for all of it:
@@ -21,6 +21,7 @@
 // arithmetic: what atomic operations do
 // regions: memory that peers read and write
 // records: what two endpoints say to each other
+// engine/buffers: buffers that take several messages
 // engine/state: what an endpoint knows
 // engine/sending: sends
 // engine/receiving: receives

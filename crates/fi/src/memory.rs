@@ -124,6 +124,23 @@ impl Lent {
         self.more.is_empty().then_some(start as u64)
     }
 
+    /// Takes the first bytes out, of memory that is one piece.
+    pub(crate) fn take_front(&mut self, len_bytes: usize) -> Lent {
+        let len_bytes = len_bytes.min(self.first.len_bytes);
+        let front = Lent {
+            first: Piece {
+                start: self.first.start,
+                len_bytes,
+            },
+            more: Vec::new(),
+            len_bytes,
+        };
+        self.first.start = self.first.start.wrapping_add(len_bytes);
+        self.first.len_bytes -= len_bytes;
+        self.len_bytes -= len_bytes;
+        front
+    }
+
     /// The parts of the pieces that make up `range`.
     fn parts(&self, range: Range<usize>) -> impl Iterator<Item = Piece> + '_ {
         let mut before_bytes = 0;

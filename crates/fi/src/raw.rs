@@ -44,6 +44,7 @@ constants! {
     FI_SEND: u64 = 1 << 11;
     FI_REMOTE_READ: u64 = 1 << 12;
     FI_REMOTE_WRITE: u64 = 1 << 13;
+    FI_MULTI_RECV: u64 = 1 << 16;
     FI_REMOTE_CQ_DATA: u64 = 1 << 17;
     FI_MORE: u64 = 1 << 18;
     FI_PEEK: u64 = 1 << 19;
@@ -88,6 +89,8 @@ constants! {
     FI_CQ_FORMAT_DATA: c_int = 3;
     FI_CQ_FORMAT_TAGGED: c_int = 4;
     FI_ENABLE: c_int = 6;
+    FI_OPT_ENDPOINT: c_int = 0;
+    FI_OPT_MIN_MULTI_RECV: c_int = 0;
     FI_CLASS_FABRIC: usize = 1;
     FI_CLASS_DOMAIN: usize = 2;
     FI_CLASS_EP: usize = 3;
@@ -129,6 +132,7 @@ constants! {
     FI_ENOMSG: c_int = 42;
     FI_ENODATA: c_int = 61;
     FI_EMSGSIZE: c_int = 90;
+    FI_ENOPROTOOPT: c_int = 92;
     FI_EOPNOTSUPP: c_int = 95;
     FI_ECONNRESET: c_int = 104;
     FI_ETIMEDOUT: c_int = 110;

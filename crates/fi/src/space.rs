@@ -23,6 +23,9 @@ use crate::regions::{Place, Regions};
 /// Completions that one read may take of a queue so that the next one looks whether there are more.
 const READ_AGAIN_FROM: usize = 32;
 
+/// What programs get that do not say how much of a buffer for several messages may be left.
+const MANY_BYTES_MIN: usize = 64;
+
 /// The shared state of a domain.
 pub(crate) struct Space {
     /// `None`: the program calls from one thread at a time.
@@ -82,6 +85,8 @@ pub(crate) struct Bound {
     pub(crate) sends: Way,
     pub(crate) receives: Way,
     pub(crate) table: Option<usize>,
+    /// A buffer for several messages takes no more when less than this is left of it.
+    pub(crate) many_bytes_min: usize,
     /// The peer of each address of the table that was used.
     peers: Vec<Option<usize>>,
 }
@@ -287,6 +292,7 @@ impl Bound {
             sends: way(sends),
             receives: way(receives),
             table: None,
+            many_bytes_min: MANY_BYTES_MIN,
             peers: Vec::new(),
         }
     }
@@ -523,6 +529,7 @@ impl Inner {
             memory: wanted.memory,
             context: wanted.context,
             report: bound.receives.reports(flags),
+            share: None,
         };
         let pattern = Pattern {
             source,
@@ -531,7 +538,15 @@ impl Inner {
         };
         let (tagged, context) = (wanted.tagged, wanted.context);
         let has = |flag| flags & flag != 0 && wanted.flags.is_some();
-        if has(raw::FI_PEEK) {
+        let looks = has(raw::FI_PEEK | raw::FI_CLAIM | raw::FI_DISCARD);
+        if !tagged && flags & raw::FI_MULTI_RECV != 0 {
+            // The parts of several pieces could not be told.
+            if looks || receive.memory.address().is_none() {
+                return Err(raw::FI_EINVAL);
+            }
+            let bytes_min = bound.many_bytes_min;
+            bound.engine.receive_many(pattern, receive, bytes_min);
+        } else if has(raw::FI_PEEK) {
             let peek = match (has(raw::FI_CLAIM), has(raw::FI_DISCARD)) {
                 (_, true) => Peek::Discard,
                 (true, _) => Peek::Claim,

@@ -13,6 +13,7 @@
 //! | a claim | the same, but the message is set aside: only a take with the same key gets it |
 //! | a cancel | removes one posted receive |
 //! | a source ends | removes the posted receives that only that source could have served |
+//! | a message arrives, and the receive that gets it may take several | that one gives a part of itself for it, and keeps its place |
 //!
 //! So messages of one source with one tag are received in the order in which they were sent, if they arrive in that
 //! order. No posted receive ever takes a message that is unexpected at the same time.
@@ -106,7 +107,24 @@ impl<R, M, K: PartialEq> Matching<R, M, K> {
     /// then `keep` is called to make it.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope, keep: impl FnOnce() -> M) -> Option<R> {
+        self.arrive_sharing(envelope, |_| None, keep)
+    }
+
+    /// As [`arrive`](Self::arrive), where a receive may take several messages. `share` sees the receive that gets this
+    /// one: it takes a part out of it, which is returned, and the rest stays posted where it is; or it gives nothing,
+    /// and the receive is returned itself.
+    #[inline]
+    pub fn arrive_sharing(
+        &mut self,
+        envelope: Envelope,
+        share: impl FnOnce(&mut R) -> Option<R>,
+        keep: impl FnOnce() -> M,
+    ) -> Option<R> {
         let found = self.posted.iter().position(|p| p.pattern.takes(&envelope));
+        let of = found.and_then(|at| self.posted.get_mut(at));
+        if let Some(part) = of.and_then(|posted| share(&mut posted.receive)) {
+            return Some(part);
+        }
         let posted = match found {
             // Mostly it is the first one, which takes fewer instructions to remove.
             Some(0) => self.posted.pop_front(),
@@ -131,6 +149,12 @@ impl<R, M, K: PartialEq> Matching<R, M, K> {
                 None
             }
         }
+    }
+
+    /// Takes out the message that a receive posted now would get: for one that takes several, before it is posted.
+    pub fn find(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        let unexpected = self.remove_unexpected(pattern)?;
+        Some((unexpected.envelope, unexpected.message))
     }
 
     /// The message that a receive posted now would get. It stays.

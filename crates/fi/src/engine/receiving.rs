@@ -134,8 +134,11 @@ impl Engine {
                     body: Body::Long(long),
                 };
                 let envelope = envelope(peer, &label);
+                let len_bytes = usize::try_from(long.len_bytes).unwrap_or(usize::MAX);
+                let split = |receive: &mut Receive| receive.split(len_bytes);
                 let matching = self.matching(label.tag.is_some());
-                if let Some(receive) = matching.arrive(envelope, keep) {
+                if let Some(receive) = matching.arrive_sharing(envelope, split, keep) {
+                    self.begin_receive(&receive);
                     self.fetch(receive, peer, label, &long);
                 }
             }
@@ -180,13 +183,42 @@ impl Engine {
                 body: Body::Whole(bytes),
             }
         };
+        let split = |receive: &mut Receive| receive.split(len_bytes);
         let matching = self.matching(label.tag.is_some());
-        if let Some(mut receive) = matching.arrive(envelope(peer, &label), keep) {
+        let found = matching.arrive_sharing(envelope(peer, &label), split, keep);
+        if let Some(mut receive) = found {
+            self.begin_receive(&receive);
             receive.memory.write(0..len_bytes, |at, into| {
                 message.read_at(HEAD_BYTES + at, into);
             });
             self.end_receive(&receive, &label, peer, len_bytes);
         }
+    }
+
+    /// A receive gets its message.
+    #[inline]
+    fn begin_receive(&mut self, receive: &Receive) {
+        if let Some(share) = receive.share {
+            self.buffers.begin(share);
+        }
+    }
+
+    /// Posts a buffer that takes messages without tags until less than so many bytes are left of it.
+    pub(crate) fn receive_many(
+        &mut self,
+        pattern: Pattern,
+        mut receive: Receive,
+        bytes_min: usize,
+    ) {
+        receive.share = Some(self.buffers.add(bytes_min));
+        while let Some((envelope, arrived)) = self.plain.find(&pattern) {
+            let peer = envelope.source as usize;
+            let Some(part) = receive.split(arrived.len_bytes()) else {
+                return self.deliver(receive, peer, arrived);
+            };
+            self.deliver(part, peer, arrived);
+        }
+        self.receive(false, pattern, receive);
     }
 
     /// Posts a receive of messages that have tags, or of those that have none.
@@ -196,7 +228,7 @@ impl Engine {
             _ => None,
         };
         if let (Some(error), None) = (lost, self.matching(tagged).peek(&pattern)) {
-            return self.fail_receive(receive.context, &wanted(tagged, &pattern), error);
+            return self.withdraw_receive(&receive, &wanted(tagged, &pattern), error);
         }
         if let Some((receive, envelope, arrived)) = self.matching(tagged).post(pattern, receive) {
             self.deliver(receive, envelope.source as usize, arrived);
@@ -255,7 +287,7 @@ impl Engine {
                     tag: tagged.then_some(0),
                     data: None,
                 };
-                self.fail_receive(receive.context, &label, raw::FI_ECANCELED);
+                self.withdraw_receive(&receive, &label, raw::FI_ECANCELED);
                 return true;
             }
         }
@@ -263,6 +295,7 @@ impl Engine {
     }
 
     fn deliver(&mut self, mut receive: Receive, peer: usize, arrived: Arrived) {
+        self.begin_receive(&receive);
         match arrived.body {
             Body::Whole(bytes) => {
                 receive.memory.write(0..bytes.len(), |at, into| {
@@ -394,7 +427,7 @@ impl Engine {
                     tag: tagged.then_some(0),
                     data: None,
                 };
-                self.fail_receive(receive.context, &label, error);
+                self.withdraw_receive(&receive, &label, error);
             }
         }
     }

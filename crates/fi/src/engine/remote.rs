@@ -123,6 +123,7 @@ impl Engine {
                 memory,
                 context: ending.context,
                 report: ending.report,
+                share: None,
             },
             purpose: Purpose::Read(ending),
             region: 0,
@@ -314,6 +315,7 @@ impl Engine {
                     memory,
                     context: Context(std::ptr::null_mut()),
                     report: false,
+                    share: None,
                 };
                 let label = Label { tag: None, data };
                 self.fetch_for(Purpose::Write, place.key, receive, peer, label, long);
@@ -379,7 +381,7 @@ impl Engine {
                 self.end_receive(&done.receive, &done.label, done.peer, done.len_bytes);
             }
             (Purpose::Message, Some(error)) => {
-                self.fail_receive(done.receive.context, &done.label, error);
+                self.lose_receive(&done.receive, &done.label, error);
             }
             (Purpose::Write, None) => {
                 self.tell_written(done.peer, done.label.data, done.len_bytes);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use barewire::{Connection, ConnectionId, Error, Event, Listener, Node};
 use barewire_proto::matching::Matching;
 
+use super::buffers::{Buffers, Released, Share};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{Label, Long, RECORD_BYTES_MAX, Record};
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     pub(super) next_link: usize,
     pub(super) tagged: Matching<Receive, Arrived, Context>,
     pub(super) plain: Matching<Receive, Arrived, Context>,
+    /// Those of `plain`.
+    pub(super) buffers: Buffers,
     pub(super) regions: Arc<Regions>,
     pub(super) next_number: u64,
     /// Long messages that their receivers do not have yet.
@@ -189,6 +192,26 @@ pub(crate) struct Receive {
     pub(crate) context: Context,
     /// Whether success is told.
     pub(crate) report: bool,
+    /// What it is of a buffer that takes several messages.
+    pub(crate) share: Option<Share>,
+}
+
+impl Receive {
+    /// Takes out the part for a message of this length, if this is a buffer that then has room for more.
+    #[inline]
+    pub(super) fn split(&mut self, len_bytes: usize) -> Option<Receive> {
+        let share = self.share?;
+        let left = self.memory.len_bytes().checked_sub(len_bytes)?;
+        (left >= share.bytes_min).then(|| Receive {
+            memory: self.memory.take_front(len_bytes),
+            context: self.context,
+            report: self.report,
+            share: Some(Share {
+                is_rest: false,
+                ..share
+            }),
+        })
+    }
 }
 
 /// What comes in pieces.
@@ -325,14 +348,59 @@ impl Engine {
         let len = sent.min(receive.memory.len_bytes());
         let over = sent - len;
         self.count(raw::FI_RECV, over > 0);
+        let share = receive.share;
+        let mut released = share.and_then(|share| self.buffers.end(share));
         if receive.report || over > 0 {
             let mut done = received(receive.context, label, Some(peer as u32));
             done.len = len;
             done.buf = receive.memory.start().expose_provenance();
             if over > 0 {
                 (done.error, done.over) = (raw::FI_ETRUNC, over);
+            } else if released.is_some_and(|released| released.error.is_none()) {
+                done.flags |= raw::FI_MULTI_RECV;
+                released = None;
             }
             self.ended.push(RECEIVES, done);
+        }
+        self.tell_released(receive.context, released);
+    }
+
+    /// Tells that the program has a buffer back.
+    fn tell_released(&mut self, context: Context, released: Option<Released>) {
+        let Some(released) = released else {
+            return;
+        };
+        let label = Label {
+            tag: None,
+            data: None,
+        };
+        let mut done = received(context, &label, None);
+        done.flags = match released.error {
+            Some(error) => {
+                self.count(raw::FI_RECV, true);
+                done.error = error;
+                done.flags | raw::FI_MULTI_RECV
+            }
+            None => raw::FI_MULTI_RECV,
+        };
+        self.ended.push(RECEIVES, done);
+    }
+
+    /// Tells that a receive ended whose message did not come to its end.
+    pub(super) fn lose_receive(&mut self, receive: &Receive, label: &Label, error: c_int) {
+        self.fail_receive(receive.context, label, error);
+        let released = receive.share.and_then(|share| self.buffers.end(share));
+        self.tell_released(receive.context, released);
+    }
+
+    /// Tells that a posted receive gets no message any more.
+    pub(super) fn withdraw_receive(&mut self, receive: &Receive, label: &Label, error: c_int) {
+        match receive.share {
+            Some(share) => {
+                let released = self.buffers.withdraw(share, error);
+                self.tell_released(receive.context, released);
+            }
+            None => self.fail_receive(receive.context, label, error),
         }
     }
 

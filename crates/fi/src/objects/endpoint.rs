@@ -27,8 +27,8 @@ static OPS: Constant<fi_ops> = Constant(fi_ops {
 static ENDPOINT: Constant<fi_ops_ep> = Constant(fi_ops_ep {
     size: size_of::<fi_ops_ep>(),
     cancel: cancel as Function,
-    getopt: absent as Function,
-    setopt: absent as Function,
+    getopt: getopt as Function,
+    setopt: setopt as Function,
     tx_ctx: absent as Function,
     rx_ctx: absent as Function,
     rx_size_left: absent as Function,
@@ -194,6 +194,72 @@ unsafe extern "C" fn getname(fid: *mut fid, address: *mut c_void, len: *mut usiz
             true => Ok(0),
             false => Err(raw::FI_ETOOSMALL),
         }
+    })
+}
+
+/// Whether an option is the only one that there is: how much of a buffer for several messages is left when the program
+/// gets it back.
+fn is_known(level: c_int, name: c_int) -> Result<(), c_int> {
+    match (level, name) {
+        (raw::FI_OPT_ENDPOINT, raw::FI_OPT_MIN_MULTI_RECV) => Ok(()),
+        _ => Err(raw::FI_ENOPROTOOPT),
+    }
+}
+
+/// Reads an option.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn getopt(
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
+) -> c_int {
+    guarded(|| {
+        is_known(level, name)?;
+        // SAFETY: libfabric gives the place of a length.
+        let len = unsafe { len.as_mut() }.ok_or(raw::FI_EINVAL)?;
+        let room = std::mem::replace(len, size_of::<usize>());
+        if value.is_null() || room < size_of::<usize>() {
+            return Err(raw::FI_ETOOSMALL);
+        }
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let inner = endpoint.space.lock();
+        let bound = inner.endpoints[endpoint.place].as_ref();
+        let bytes_min = bound.ok_or(raw::FI_EINVAL)?.many_bytes_min;
+        // SAFETY: there is as much room.
+        unsafe { value.cast::<usize>().write_unaligned(bytes_min) };
+        Ok(0)
+    })
+}
+
+/// Sets an option, for receives that are posted from now on.
+///
+/// # Safety
+/// It is called by libfabric's rules, with an object of this provider and memory as large as it says.
+unsafe extern "C" fn setopt(
+    fid: *mut fid,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    guarded(|| {
+        is_known(level, name)?;
+        if value.is_null() || len != size_of::<usize>() {
+            return Err(raw::FI_EINVAL);
+        }
+        // SAFETY: the value is as long.
+        let bytes_min = unsafe { value.cast::<usize>().read_unaligned() };
+        // SAFETY: an object of `open`.
+        let endpoint = unsafe { endpoint(fid.cast()) };
+        let mut inner = endpoint.space.lock();
+        let bound = inner.endpoints[endpoint.place].as_mut();
+        bound.ok_or(raw::FI_EINVAL)?.many_bytes_min = bytes_min;
+        Ok(0)
     })
 }
 

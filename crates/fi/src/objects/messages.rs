@@ -45,6 +45,9 @@ const SEND_FLAGS: u64 = SENDING_FLAGS | raw::FI_MATCH_COMPLETE | raw::FI_REMOTE_
 const RECV_FLAGS: u64 =
     raw::FI_COMPLETION | raw::FI_MORE | raw::FI_PEEK | raw::FI_CLAIM | raw::FI_DISCARD;
 
+/// Those of a receive without tag.
+const PLAIN_RECV_FLAGS: u64 = RECV_FLAGS | raw::FI_MULTI_RECV;
+
 /// Begins a send.
 ///
 /// # Safety
@@ -167,7 +170,7 @@ unsafe extern "C" fn recvv(
 /// # Safety
 /// It is called by libfabric's rules: the endpoint is one of this provider, memory is lent until the operation has ended.
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    if let Err(error) = check(flags, RECV_FLAGS) {
+    if let Err(error) = check(flags, PLAIN_RECV_FLAGS) {
         return -(error as isize);
     }
     // SAFETY: the caller says so.

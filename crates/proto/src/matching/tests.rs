@@ -18,6 +18,8 @@ enum Fate {
 enum Step {
     Arrive(Envelope),
     Post(Pattern),
+    /// Posts a receive that takes so many messages, first what is there.
+    PostMany(Pattern, usize),
     Peek(Pattern),
     Claim(Pattern, u8),
     Take(u8),
@@ -30,6 +32,8 @@ enum Step {
 #[derive(Default)]
 struct Oracle {
     receives: Vec<(Pattern, Fate)>,
+    /// How many messages each receive still takes.
+    left: Vec<usize>,
     messages: Vec<(Envelope, Fate)>,
     claims: Vec<usize>,
 }
@@ -61,9 +65,30 @@ impl Oracle {
                 let number = self.messages.len();
                 let expected = self.first_receive(|_, pattern| takes(pattern, envelope));
                 let fate = expected.map_or(Fate::Waits, |_| Fate::Gone);
-                assert_eq!(core.arrive(envelope, || number), expected);
+                let left = &mut self.left;
+                let share = |receive: &mut usize| {
+                    assert_eq!(Some(*receive), expected);
+                    left[*receive] -= 1;
+                    (left[*receive] > 0).then_some(*receive)
+                };
+                assert_eq!(core.arrive_sharing(envelope, share, || number), expected);
                 self.messages.push((envelope, fate));
-                self.end_receive(expected);
+                self.end_receive(expected.filter(|&at| self.left[at] == 0));
+            }
+            Step::PostMany(pattern, mut left) => {
+                while left > 0 {
+                    let expected = self.first_message(pattern);
+                    let got = core.find(&pattern);
+                    assert_eq!(got.map(|(_, message)| message), expected);
+                    self.end_message(expected, Fate::Gone);
+                    if expected.is_none() {
+                        assert!(core.post(pattern, self.receives.len()).is_none());
+                        self.receives.push((pattern, Fate::Waits));
+                        self.left.push(left);
+                        break;
+                    }
+                    left -= 1;
+                }
             }
             Step::Post(pattern) => {
                 let number = self.receives.len();
@@ -73,6 +98,7 @@ impl Oracle {
                 assert!(got.is_none_or(|(receive, _, _)| receive == number));
                 let fate = expected.map_or(Fate::Waits, |_| Fate::Gone);
                 self.receives.push((pattern, fate));
+                self.left.push(1);
                 self.end_message(expected, Fate::Gone);
             }
             Step::Peek(pattern) => {
@@ -148,6 +174,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (0..3_u64, tag()).prop_map(|(source, tag)| Step::Arrive(Envelope { source, tag })),
         6 => pattern.clone().prop_map(Step::Post),
+        2 => (pattern.clone(), 2..5_usize).prop_map(|(pattern, left)| Step::PostMany(pattern, left)),
         1 => pattern.clone().prop_map(Step::Peek),
         1 => (pattern, 0..3_u8).prop_map(|(pattern, key)| Step::Claim(pattern, key)),
         1 => (0..3_u8).prop_map(Step::Take),
