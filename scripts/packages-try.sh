@@ -38,18 +38,26 @@ there() {
 }
 
 # What the examples need comes first: it is not what is tried.
-needed="gcc g++ libc6-dev pkg-config cmake make python3 redis-server systemd dbus libfabric-bin openmpi-bin libopenmpi-dev"
+needed="gcc g++ libc6-dev pkg-config cmake make python3 redis-server systemd dbus"
 mapfile -t debs < <(find "$packages" -name '*.deb' | LC_ALL=C sort)
 apt-get update -qq
-# Debian 13 has another version of omniORB, which the transport is not for.
-if [ -n "$(find "$packages" -name 'barewire-omniorb_*.deb')" ]; then
-    if [ -n "$(apt-cache madison libomniorb4-2)" ]; then
-        needed="$needed libomniorb4-dev omniidl"
-    else
-        echo "SKIPPED: step packages, barewire-omniorb: this Debian has no omniORB 4.2"
-        mapfile -t debs < <(printf '%s\n' "${debs[@]}" | grep -v '/barewire-omniorb_')
-    fi
-fi
+# left_out NAME: whether the package can not be installed on this Debian: 13 has other versions of libfabric and omniORB, which it
+# is not for. On 12 it must be.
+left_out() {
+    local deb
+    deb=$(find "$packages" -name "$1_*.deb")
+    [ -n "$deb" ] || return 1
+    apt-get -s install "$packages"/libbarewire0_*.deb "$deb" >/dev/null 2>&1 && return 1
+    ! grep -q '^VERSION_CODENAME=bookworm' /etc/os-release || fail "$1 can not be installed"
+    echo "SKIPPED: step packages, $1: this Debian has not what it depends on: $(dpkg-deb --field "$deb" Depends)"
+}
+
+for name in barewire-fi barewire-omniorb; do
+    ! left_out "$name" || mapfile -t debs < <(printf '%s\n' "${debs[@]}" | grep -v "/${name}_")
+done
+has() { printf '%s\n' "${debs[@]}" | grep -q "/$1_"; }
+! has barewire-fi || needed="$needed libfabric-bin openmpi-bin libopenmpi-dev"
+! has barewire-omniorb || needed="$needed libomniorb4-dev omniidl"
 # shellcheck disable=SC2086 # one package a word
 apt-get install -qq -y --no-install-recommends $needed >"$work/apt.log" 2>&1 ||
     { tail -n 5 "$work/apt.log" >&2; fail "what the examples need can not be installed"; }
@@ -174,7 +182,7 @@ try_omniorb() {
 # try_others: packages that not every build of them has.
 try_others() {
     local name
-    for name in python omniorb; do
+    for name in python fi omniorb; do
         case $name in python) package=python3-barewire ;; *) package=barewire-$name ;; esac
         if there | grep -qx "$package"; then
             "try_$name"
@@ -187,7 +195,6 @@ try_others() {
 try_command
 try_systemd
 try_c
-try_fi
 try_vipl
 try_others
 
@@ -203,7 +210,7 @@ tarball=$(find "$packages" -name '*.tar.gz' | head -n 1)
 tar -C "$work" -xzf "$tarball"
 "$work"/barewire-*/bin/barewire run true || fail "the command of the tarball"
 PKG_CONFIG_PATH=$(echo "$work"/barewire-*/lib/pkgconfig) pkg-config --exists barewire || fail "the tarball's barewire.pc"
-FI_PROVIDER_PATH=$(echo "$work"/barewire-*/lib/barewire/libfabric) fi_info -p barewire >/dev/null || fail "the tarball's provider"
+! has barewire-fi || FI_PROVIDER_PATH=$(echo "$work"/barewire-*/lib/barewire/libfabric) fi_info -p barewire >/dev/null || fail "the tarball's provider"
 cc -o "$work/two" crates/vipl/tests/programs/two.c -I"$(echo "$work"/barewire-*/include)" -L"$(echo "$work"/barewire-*/lib)" -lvipl
 LD_LIBRARY_PATH=$(echo "$work"/barewire-*/lib) timeout 60 "$work/two" packages-try || fail "the tarball's libvipl.so"
 say "all well"

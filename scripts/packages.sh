@@ -180,7 +180,7 @@ package_fi() {
     library=$root/usr/lib/barewire/libfabric/libbarewire-fi.so
     strip --strip-unneeded "$library"
     install -d "$root/DEBIAN"
-    control barewire-fi libs "libc6 (>= $(needed_glibc "$library")), libgcc-s1, libfabric1 (>= 1.17)" \
+    control barewire-fi libs "libc6 (>= $(needed_glibc "$library")), libgcc-s1, libfabric1 (>= 1.17), libfabric1 (<< 2)" \
         "MPI and libfabric through shared memory" >"$root/DEBIAN/control" <<'END'
 A provider for libfabric. Programs for libfabric, and those for Open MPI, find it
 with FI_PROVIDER_PATH=/usr/lib/barewire/libfabric.
