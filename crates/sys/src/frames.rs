@@ -61,7 +61,8 @@ impl FrameDevice {
     }
 
     /// All frames that come by an interface of the calling thread's network namespace, those that `want` says. What
-    /// the host itself sends there does not come here.
+    /// the host itself sends there does not come here. Without a header, nothing says that a checksum is open or a packet
+    /// large, as they are where the other end is on the same machine.
     ///
     /// # Errors
     /// Not root (`CAP_NET_RAW`), no such interface, no Ethernet.

@@ -12,6 +12,12 @@ use crate::error::{Errno, Result, SysError};
 #[derive(Debug)]
 pub struct Interrupt(OwnedFd);
 
+impl std::os::fd::AsFd for Interrupt {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Interrupt {
     /// Holds the signals back from this thread. Call it before there are others.
     ///

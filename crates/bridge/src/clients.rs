@@ -1,0 +1,145 @@
+//! Connections of clients, and their leases.
+
+use std::collections::VecDeque;
+
+use barewire::{Connection, ConnectionId};
+use barewire_proto::edge::bridge::{FrameFate, Output};
+use barewire_proto::edge::leases::LeaseId;
+use barewire_proto::edge::offload::FRAME_HEADER_BYTES;
+use barewire_sys::frames::{FrameDevice, FrameSent};
+use barewire_units::{Duration, Instant};
+
+/// How long a client may take to ask for its lease.
+const ASKING: Duration = Duration::from_s(10);
+
+/// A client.
+#[derive(Debug)]
+pub struct Client {
+    /// Its connection.
+    pub connection: Connection,
+    /// What it has leased; `None`: it has not asked yet.
+    pub lease: Option<LeaseId>,
+    /// Which of all clients it is.
+    serial: u64,
+}
+
+/// All clients, by the numbers of their connections.
+#[derive(Debug, Default)]
+pub struct Clients {
+    slots: Vec<Option<Client>>,
+    by_lease: Vec<Option<ConnectionId>>,
+    /// Those that have not asked yet, and until when they may.
+    asking: VecDeque<(Instant, ConnectionId, u64)>,
+    count: usize,
+    serial: u64,
+}
+
+impl Clients {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// A new one.
+    pub fn add(&mut self, now: Instant, connection: Connection) {
+        let id = connection.id();
+        self.serial += 1;
+        let client = Client {
+            connection,
+            lease: None,
+            serial: self.serial,
+        };
+        if self.slots.len() <= id.index() {
+            self.slots.resize_with(id.index() + 1, || None);
+        }
+        self.slots[id.index()] = Some(client);
+        self.count += 1;
+        self.asking
+            .push_back((now.saturating_add(ASKING), id, self.serial));
+    }
+
+    /// One of them.
+    pub fn get(&mut self, id: ConnectionId) -> Option<&mut Client> {
+        self.slots.get_mut(id.index())?.as_mut()
+    }
+
+    /// It has leased.
+    pub fn leased(&mut self, id: ConnectionId, lease: LeaseId) {
+        if let Some(client) = self.get(id) {
+            client.lease = Some(lease);
+        }
+        if self.by_lease.len() <= lease.index() {
+            self.by_lease.resize(lease.index() + 1, None);
+        }
+        self.by_lease[lease.index()] = Some(id);
+    }
+
+    /// It goes; returns what it had leased.
+    pub fn remove(&mut self, id: ConnectionId) -> Option<LeaseId> {
+        let client = self.slots.get_mut(id.index())?.take()?;
+        self.count -= 1;
+        if let Some(place) = client
+            .lease
+            .and_then(|lease| self.by_lease.get_mut(lease.index()))
+        {
+            *place = None;
+        }
+        client.lease
+    }
+
+    /// Lets those go that have not asked in time.
+    pub fn handle_time(&mut self, now: Instant) {
+        while let Some(&(until, id, serial)) = self.asking.front() {
+            let waits = self
+                .get(id)
+                .is_some_and(|client| client.serial == serial && client.lease.is_none());
+            if waits && until > now {
+                return;
+            }
+            self.asking.pop_front();
+            if waits {
+                self.remove(id);
+            }
+        }
+    }
+
+    /// When [`handle_time`](Self::handle_time) has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.asking.front().map(|(until, ..)| *until)
+    }
+
+    fn of_lease(&mut self, lease: LeaseId) -> Option<&mut Client> {
+        let id = self.by_lease.get(lease.index()).copied().flatten()?;
+        self.get(id)
+    }
+}
+
+/// Where the core puts what it has.
+pub struct Out<'a> {
+    /// The device.
+    pub device: &'a FrameDevice,
+    /// The clients.
+    pub clients: &'a mut Clients,
+}
+
+impl Output for Out<'_> {
+    fn frame(&mut self, frame: &[u8]) -> FrameFate {
+        let from = if self.device.has_header() {
+            0
+        } else {
+            FRAME_HEADER_BYTES
+        };
+        match self.device.try_send(&frame[from..]) {
+            Ok(FrameSent::Sent) => FrameFate::Sent,
+            // A device that is gone is noticed when the next frame is to be received.
+            Ok(FrameSent::NoRoom) | Err(_) => FrameFate::NoRoom,
+            Ok(FrameSent::Refused) => FrameFate::Refused,
+        }
+    }
+
+    fn message(&mut self, lease: LeaseId, message: &[u8]) -> bool {
+        // A client that is gone is noticed when its connection is to be read.
+        let client = self.clients.of_lease(lease);
+        client.is_some_and(|client| matches!(client.connection.try_send(message), Ok(true)))
+    }
+}

@@ -1,0 +1,383 @@
+//! The loop: frames, events of the node, time.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use barewire::{
+    Connection, ConnectionId, Event, ListenOptions, Listener, Node, NodeConfig, Request,
+};
+use barewire_proto::edge::bridge::{Bridge as Core, HEADROOM};
+use barewire_proto::edge::counters::Counters;
+use barewire_proto::edge::flow::HashKey;
+use barewire_proto::edge::message::{Answer, Ask, MESSAGE_BYTES_MAX, Refusal};
+use barewire_proto::edge::network::Attachment;
+use barewire_proto::edge::offload::FRAME_HEADER_BYTES;
+use barewire_sys::clock::monotonic_ns;
+use barewire_sys::frames::FrameDevice;
+use barewire_sys::interrupt::Interrupt;
+use barewire_sys::process::random_bytes;
+use barewire_units::{Instant, Rng};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::attach::attach;
+use crate::clients::{Clients, Out};
+use crate::config::BridgeConfig;
+use crate::error::BridgeError;
+
+/// Frames, messages of one client and events that are taken before others have their turn.
+const TURN: usize = 64;
+/// Room for the longest frame with its header.
+const FRAME_BYTES_MAX: usize = 68 << 10;
+/// Connections beyond those with a lease: of clients that have not asked yet.
+const CONNECTIONS_MORE: u32 = 256;
+
+/// A bridge that is attached to its network.
+#[derive(Debug)]
+pub struct Bridge {
+    device: FrameDevice,
+    at: Attachment,
+    node: Node,
+    _listener: Listener,
+    core: Core,
+    clients: Clients,
+    clients_max: usize,
+    ring_bytes: usize,
+    spin_ns: u64,
+    from_ns: u64,
+    frame: Vec<u8>,
+    message: Vec<u8>,
+    events: Vec<Event>,
+}
+
+/// How a bridge is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What it has counted.
+    pub counters: Counters,
+    /// Leases.
+    pub leases: usize,
+    /// Connections in TIME-WAIT.
+    pub waits: usize,
+    /// Neighbours in the table.
+    pub neighbours: usize,
+}
+
+impl std::fmt::Display for Summary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "leases {}, in TIME-WAIT {}, neighbours {}",
+            self.leases, self.waits, self.neighbours
+        )?;
+        let shown = self.counters.list().filter(|(.., value)| *value != 0);
+        shown
+            .into_iter()
+            .try_for_each(|(name, _, value)| write!(f, ", {name} {value}"))
+    }
+}
+
+fn random() -> Result<[u64; 5], BridgeError> {
+    let mut bytes = [[0; 8]; 5];
+    random_bytes(bytes.as_flattened_mut())?;
+    Ok(bytes.map(u64::from_ne_bytes))
+}
+
+impl Bridge {
+    /// Opens the device, gives up all rights of root in this thread and those that it starts, and listens.
+    ///
+    /// # Errors
+    /// See [`BridgeError`].
+    pub fn open(config: &BridgeConfig) -> Result<Self, BridgeError> {
+        let (device, at) = attach(config)?;
+        let clients_max = config.limits.leases_max.saturating_add(CONNECTIONS_MORE);
+        let node = Node::with_config(NodeConfig {
+            ring_bytes: config.ring_bytes,
+            message_bytes_max: MESSAGE_BYTES_MAX,
+            connections_max: clients_max,
+            ..NodeConfig::default()
+        })?;
+        let policy = config.policy.clone();
+        let listener = node.listen_with(&config.name, ListenOptions { policy })?;
+        let [a, b, c, d, seed] = random()?;
+        let keys = [HashKey::new([a, b]), HashKey::new([c, d])];
+        let core = Core::new(
+            at.clone(),
+            config.limits.clone(),
+            keys,
+            Rng::from_seed(seed),
+        );
+        Ok(Self {
+            device,
+            at,
+            node,
+            _listener: listener,
+            core,
+            clients: Clients::default(),
+            clients_max: clients_max as usize,
+            ring_bytes: config.ring_bytes,
+            spin_ns: u64::try_from(config.spin.as_nanos()).unwrap_or(u64::MAX),
+            from_ns: monotonic_ns(),
+            frame: vec![0; FRAME_BYTES_MAX],
+            message: vec![0; HEADROOM + MESSAGE_BYTES_MAX],
+            events: Vec::with_capacity(TURN),
+        })
+    }
+
+    /// How it is attached to its network.
+    #[must_use]
+    pub fn attachment(&self) -> &Attachment {
+        &self.at
+    }
+
+    /// How it is doing.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        Summary {
+            counters: *self.core.counters(),
+            leases: self.core.leases().len(),
+            waits: self.core.leases().waits(),
+            neighbours: self.core.neighbours().len(),
+        }
+    }
+
+    /// Serves until a signal ends it (SIGINT, SIGTERM, SIGHUP). On SIGUSR1, and at the end, `report` is called. Call it
+    /// with a bridge of the only thread.
+    ///
+    /// # Errors
+    /// The device is gone; the node is broken.
+    pub fn serve_until_signal(
+        &mut self,
+        mut report: impl FnMut(&Summary),
+    ) -> Result<(), BridgeError> {
+        let interrupt = Interrupt::catch()?;
+        let asked = Arc::new(AtomicBool::new(false));
+        let signal = signal_hook::consts::SIGUSR1;
+        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&asked)) {
+            eprintln!("barewire: SIGUSR1 will end the bridge: {error}");
+        }
+        let ended = self.serve(&interrupt, &mut |bridge| {
+            // Relaxed: set by the signal's handler in this thread, and nothing else goes with it.
+            if asked.swap(false, Ordering::Relaxed) {
+                report(&bridge.summary());
+            }
+        });
+        report(&self.summary());
+        ended
+    }
+
+    /// Serves until `stop` is readable. `idle` is called before each sleep, and after a signal.
+    ///
+    /// # Errors
+    /// The device is gone; the node is broken.
+    pub fn serve(
+        &mut self,
+        stop: &impl AsFd,
+        idle: &mut dyn FnMut(&Self),
+    ) -> Result<(), BridgeError> {
+        self.core.announce(&mut Out {
+            device: &self.device,
+            clients: &mut self.clients,
+        });
+        let mut idle_since = None;
+        loop {
+            let frames = self.take_frames()?;
+            let events = self.take_events()?;
+            let now_ns = monotonic_ns();
+            self.handle_time(self.instant(now_ns));
+            if frames + events != 0 {
+                idle_since = None;
+                continue;
+            }
+            let since = *idle_since.get_or_insert(now_ns);
+            if now_ns - since < self.spin_ns {
+                std::hint::spin_loop();
+                continue;
+            }
+            idle(self);
+            if self.sleep(stop)? {
+                return Ok(());
+            }
+            idle_since = None;
+        }
+    }
+
+    fn instant(&self, now_ns: u64) -> Instant {
+        Instant::from_ps((now_ns - self.from_ns).saturating_mul(1000))
+    }
+
+    fn now(&self) -> Instant {
+        self.instant(monotonic_ns())
+    }
+
+    /// Sleeps until there is something to do. The node has been polled and had nothing, so its descriptor is armed.
+    fn sleep(&self, stop: &impl AsFd) -> Result<bool, BridgeError> {
+        let deadlines = [self.core.next_deadline(), self.clients.next_deadline()];
+        let until = deadlines.into_iter().flatten().min();
+        let left = until.map(|until| until.saturating_duration_since(self.now()).as_ns() + 1);
+        let timeout = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (left % 1_000_000_000) as i64,
+        });
+        let mut fds = [
+            PollFd::new(stop, PollFlags::IN),
+            PollFd::new(&self.device, PollFlags::IN),
+            PollFd::new(&self.node, PollFlags::IN),
+        ];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => Ok(!fds[0].revents().is_empty()),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(errno) => {
+                let what = "wait for frames and clients (poll)";
+                Err(barewire_sys::SysError::Os {
+                    what,
+                    errno: errno.into(),
+                }
+                .into())
+            }
+        }
+    }
+
+    fn take_frames(&mut self) -> Result<usize, BridgeError> {
+        let at = if self.device.has_header() {
+            0
+        } else {
+            FRAME_HEADER_BYTES
+        };
+        for taken in 0..TURN {
+            let Some(len) = self.device.try_receive(&mut self.frame[at..])? else {
+                return Ok(taken);
+            };
+            if at != 0 {
+                self.frame[..at].fill(0);
+            }
+            let now = self.now();
+            let mut out = Out {
+                device: &self.device,
+                clients: &mut self.clients,
+            };
+            self.core
+                .from_network(now, &mut self.frame[..at + len], &mut out);
+        }
+        Ok(TURN)
+    }
+
+    fn take_events(&mut self) -> Result<usize, BridgeError> {
+        let mut events = std::mem::take(&mut self.events);
+        let taken = self.node.poll(&mut events, TURN)?;
+        for event in events.drain(..) {
+            match event {
+                Event::Request(request) => self.accept(request),
+                Event::Ready(id) => {
+                    self.take_messages(id, TURN);
+                }
+                // What the client sent before it went still counts.
+                Event::Closed { connection, .. } => while self.take_messages(connection, TURN) {},
+                _ => {}
+            }
+        }
+        self.events = events;
+        Ok(taken)
+    }
+
+    fn accept(&mut self, request: Request) {
+        if self.clients.len() >= self.clients_max {
+            return request.reject("the bridge has as many clients as it can");
+        }
+        // An error: the client has given up meanwhile.
+        if let Ok(connection) = request.accept_with_ring(self.ring_bytes) {
+            let now = self.now();
+            self.clients.add(now, connection);
+        }
+    }
+
+    /// Takes messages of a client, at most so many. Returns whether there may be more.
+    fn take_messages(&mut self, id: ConnectionId, most: usize) -> bool {
+        for _ in 0..most {
+            let Some(client) = self.clients.get(id) else {
+                return false;
+            };
+            let lease = client.lease;
+            let len = match client.connection.try_recv(&mut self.message[HEADROOM..]) {
+                Ok(Some(len)) => len,
+                Ok(None) => return false,
+                Err(_) => {
+                    self.end(id);
+                    return false;
+                }
+            };
+            match lease {
+                Some(lease) => {
+                    let now = self.now();
+                    let mut out = Out {
+                        device: &self.device,
+                        clients: &mut self.clients,
+                    };
+                    self.core.from_client(
+                        now,
+                        lease,
+                        &mut self.message[..HEADROOM + len],
+                        &mut out,
+                    );
+                }
+                None => self.answer(id, len),
+            }
+        }
+        true
+    }
+
+    /// Answers a client's first message.
+    fn answer(&mut self, id: ConnectionId, len: usize) {
+        let ask = Ask::parse(&self.message[HEADROOM..HEADROOM + len]);
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let asked = ask
+            .map_err(|_| Refusal::BadRequest)
+            .map(|ask| fitted(ask, &mut client.connection));
+        let granted = asked.and_then(|ask| self.core.grant(client.connection.peer().uid, &ask));
+        let (lease, answer) = match granted {
+            Ok((lease, granted)) => (Some(lease), Answer::Granted(granted)),
+            Err(refusal) => (None, Answer::Refused(refusal)),
+        };
+        let sent = client.connection.try_send(answer.to_bytes().as_ref());
+        if let Some(lease) = lease {
+            self.clients.leased(id, lease);
+        }
+        if lease.is_none() || !matches!(sent, Ok(true)) {
+            self.end(id);
+        }
+    }
+
+    fn end(&mut self, id: ConnectionId) {
+        if let Some(lease) = self.clients.remove(id) {
+            let now = self.now();
+            let mut out = Out {
+                device: &self.device,
+                clients: &mut self.clients,
+            };
+            self.core.end(now, lease, &mut out);
+        }
+    }
+
+    fn handle_time(&mut self, now: Instant) {
+        if self
+            .core
+            .next_deadline()
+            .is_some_and(|deadline| deadline <= now)
+        {
+            let mut out = Out {
+                device: &self.device,
+                clients: &mut self.clients,
+            };
+            self.core.handle_time(now, &mut out);
+        }
+        self.clients.handle_time(now);
+    }
+}
+
+/// What a client asks for, as far as its own queue has room for it: a large packet must fit.
+fn fitted(mut ask: Ask, connection: &mut Connection) -> Ask {
+    ask.takes.large_tcp &= connection.sender().try_send_bytes_max() >= MESSAGE_BYTES_MAX;
+    ask
+}
