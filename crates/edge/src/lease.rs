@@ -180,7 +180,7 @@ impl Lease {
     }
 
     /// The longest packet that the bridge's queue has room for, in bytes.
-    fn room_bytes(&mut self) -> usize {
+    pub(crate) fn room_bytes(&mut self) -> usize {
         let most = self.connection.sender().try_send_bytes_max();
         most.saturating_sub(PACKET_HEADER_BYTES)
     }

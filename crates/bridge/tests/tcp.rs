@@ -1,0 +1,195 @@
+//! TCP in a program, through a bridge, with kernels at the other end.
+
+mod common;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use barewire::Node;
+use barewire_edge::{Edge, EdgeError, EdgeNode, EdgeStream, StreamOptions};
+use barewire_tcp::State;
+use common::*;
+
+const BOTH: [Kind; 2] = [Kind::Tap, Kind::Interface];
+
+fn listener(place: &Place, is_v6: bool) -> TcpListener {
+    let at = (place.peer_address(is_v6), 0);
+    place.peer.run(|| TcpListener::bind(at)).unwrap()
+}
+
+/// Sends back what comes, to the end.
+fn echo(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(LONG))?;
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let len = stream.read(&mut buffer)?;
+        if len == 0 {
+            return stream.shutdown(Shutdown::Write);
+        }
+        stream.write_all(&buffer[..len])?;
+    }
+}
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 / 3) as u8).collect()
+}
+
+/// Sends bytes and gets them back, and then the end.
+fn exchange(mut stream: EdgeStream, len: usize) {
+    let sent = bytes(len);
+    let (mut at, mut back) = (0, Vec::new());
+    let mut buffer = vec![0; 65_536];
+    while back.len() < len {
+        if at < len {
+            at += stream.try_write(&sent[at..]).unwrap();
+        }
+        let len = stream.read(&mut buffer).unwrap();
+        assert!(len > 0, "it ends after {} bytes", back.len());
+        back.extend_from_slice(&buffer[..len]);
+    }
+    assert!(back == sent, "other bytes came back");
+    stream.shutdown().unwrap();
+    assert_eq!(stream.read(&mut buffer).unwrap(), 0);
+    stream.finish(LONG).unwrap();
+}
+
+#[test]
+fn streams_go_to_a_kernel_and_back() {
+    everywhere("streams_go_to_a_kernel_and_back", &BOTH, |place| {
+        for offload in [false, true] {
+            let bridge = Running::start(place, place.config(offload)).unwrap();
+            for is_v6 in [false, true] {
+                let kernel = listener(place, is_v6);
+                let at = kernel.local_addr().unwrap();
+                let server = std::thread::spawn(move || echo(kernel.accept()?.0));
+                let node = Node::new().unwrap();
+                let stream = node.tcp_connect(&at.to_string()).unwrap();
+                exchange(stream, 2_000_000);
+                server.join().unwrap().unwrap();
+            }
+            let counters = bridge.stop().counters;
+            assert_eq!((counters.client_malformed, counters.resets_sent), (0, 0));
+        }
+    });
+}
+
+#[test]
+fn many_streams_share_a_node() {
+    const STREAMS: usize = 30;
+    const LEN: usize = 40_000;
+    everywhere("many_streams_share_a_node", &[Kind::Tap], |place| {
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let kernel = listener(place, false);
+        let at = kernel.local_addr().unwrap();
+        let server = std::thread::spawn(move || {
+            let all: Vec<_> = (0..STREAMS)
+                .map(|_| {
+                    let stream = kernel.accept().unwrap().0;
+                    std::thread::spawn(move || echo(stream))
+                })
+                .collect();
+            for one in all {
+                one.join().unwrap().unwrap();
+            }
+        });
+        let node = Node::new().unwrap();
+        let mut edge = Edge::new(&node);
+        for _ in 0..STREAMS {
+            edge.start_connect(at, &StreamOptions::default()).unwrap();
+        }
+        let sent = bytes(LEN);
+        let mut progress = std::collections::HashMap::new();
+        let from = Instant::now();
+        while !edge.is_empty() {
+            assert!(from.elapsed() < LONG, "{progress:?}");
+            for id in edge.wait(Some(LONG)).unwrap() {
+                let Some(stream) = edge.stream(id) else {
+                    continue;
+                };
+                let (out, back) = progress.entry(id).or_insert((0, 0));
+                *out += stream.try_write(&sent[*out..]).unwrap();
+                let mut buffer = vec![0; 65_536];
+                while let Some(len @ 1..) = stream.try_read(&mut buffer).unwrap() {
+                    assert!(buffer[..len] == sent[*back..*back + len]);
+                    *back += len;
+                }
+                if *back == LEN {
+                    edge.remove(id).unwrap().finish(LONG).unwrap();
+                }
+            }
+        }
+        server.join().unwrap();
+        bridge.stop();
+    });
+}
+
+#[test]
+fn a_port_where_nobody_listens_refuses() {
+    everywhere("a_port_where_nobody_listens_refuses", &BOTH, |place| {
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let node = Node::new().unwrap();
+        let at = SocketAddr::new(place.peer_address(false), 81);
+        let error = node
+            .tcp_connect(&at.to_string())
+            .expect_err("nobody listens");
+        assert_eq!(error, EdgeError::Transport(barewire_tcp::Error::Refused));
+        bridge.stop();
+    });
+}
+
+#[test]
+fn a_kernel_that_resets_is_heard() {
+    everywhere("a_kernel_that_resets_is_heard", &[Kind::Tap], |place| {
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let kernel = listener(place, false);
+        let at = kernel.local_addr().unwrap();
+        let node = Node::new().unwrap();
+        let mut stream = node.tcp_connect(&at.to_string()).unwrap();
+        stream.write_all(&[1; 1000]).unwrap();
+        let (mut peer, _) = kernel.accept().unwrap();
+        peer.read_exact(&mut [0]).unwrap();
+        // It has bytes that nobody has read.
+        drop(peer);
+        let error = stream.read(&mut [0; 10]).expect_err("a reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(stream.state(), State::Closed);
+        bridge.stop();
+    });
+}
+
+#[test]
+fn a_bridge_that_goes_ends_its_streams() {
+    everywhere(
+        "a_bridge_that_goes_ends_its_streams",
+        &[Kind::Tap],
+        |place| {
+            let bridge = Running::start(place, place.config(true)).unwrap();
+            let kernel = listener(place, false);
+            let at = kernel.local_addr().unwrap();
+            let node = Node::new().unwrap();
+            let mut stream = node.tcp_connect(&at.to_string()).unwrap();
+            bridge.stop();
+            let error = stream.read(&mut [0; 10]).expect_err("the bridge is gone");
+            assert!(error.to_string().contains("the bridge is gone"), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_stream_that_is_dropped_resets_its_peer() {
+    everywhere("a_stream_that_is_dropped_resets_its_peer", &BOTH, |place| {
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let kernel = listener(place, false);
+        let at = kernel.local_addr().unwrap();
+        let node = Node::new().unwrap();
+        let stream = node.tcp_connect(&at.to_string()).unwrap();
+        let (mut peer, _) = kernel.accept().unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        drop(stream);
+        let error = peer.read(&mut [0]).expect_err("a reset");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        bridge.stop();
+    });
+}

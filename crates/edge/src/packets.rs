@@ -1,0 +1,163 @@
+//! Packets between a lease and what they belong to: a connection, a socket.
+
+use crate::clock::{Clock, until};
+use crate::error::EdgeError;
+use crate::lease::{Lease, LeaseError, Sent};
+use barewire::ConnectionId;
+use barewire_proto::edge::message::{Checksum, PacketHeader};
+use barewire_tcp::{Checked, Endpoint, MTU_MAX, Outgoing};
+use barewire_units::Instant;
+
+/// How many packets one call takes from the bridge, so that others get their turn.
+const PACKETS_MAX: usize = 256;
+
+/// How long to wait before a full queue to the bridge is tried again.
+const FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// An endpoint and the lease whose packets it gets.
+#[derive(Debug)]
+pub(crate) struct Driven<E> {
+    pub(crate) endpoint: E,
+    lease: Lease,
+    clock: Clock,
+    buffer: Vec<u8>,
+    /// A packet that the queue had no room for.
+    waiting: Option<Outgoing>,
+    gone: Option<LeaseError>,
+}
+
+impl<E: Endpoint> Driven<E> {
+    pub(crate) fn new(endpoint: E, lease: Lease, clock: Clock) -> Self {
+        Self {
+            endpoint,
+            lease,
+            clock,
+            buffer: vec![0; MTU_MAX],
+            waiting: None,
+            gone: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> ConnectionId {
+        self.lease.id()
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Moves all packets that are there, both ways, without waiting. Says whether one came.
+    ///
+    /// # Errors
+    /// [`EdgeError::Lease`] once all that came before the end was taken.
+    pub(crate) fn pump(&mut self) -> Result<bool, EdgeError> {
+        let mut has_come = false;
+        for _ in 0..PACKETS_MAX {
+            if !self.take(None)? {
+                break;
+            }
+            has_come = true;
+        }
+        self.send_all()?;
+        Ok(has_come)
+    }
+
+    /// Moves packets, and waits for one to come, for a deadline of the endpoint, or for `longest`.
+    ///
+    /// # Errors
+    /// As [`Self::pump`].
+    pub(crate) fn wait(&mut self, longest: std::time::Duration) -> Result<(), EdgeError> {
+        if self.pump()? {
+            return Ok(());
+        }
+        let mut longest = longest;
+        if let Some(deadline) = self.endpoint.next_deadline() {
+            longest = longest.min(until(deadline, self.now()));
+        }
+        if self.waiting.is_some() {
+            longest = longest.min(FULL_WAIT);
+        }
+        self.take(Some(longest))?;
+        self.pump()?;
+        Ok(())
+    }
+
+    /// Takes a packet from the bridge; says whether there was one.
+    fn take(&mut self, longest: Option<std::time::Duration>) -> Result<bool, EdgeError> {
+        if let Some(gone) = &self.gone {
+            return Err(gone.clone().into());
+        }
+        let received = match longest {
+            Some(longest) => self.lease.recv_timeout(longest),
+            None => self.lease.try_recv(),
+        };
+        match received {
+            Ok(Some((header, packet))) => {
+                let checked = match header.checksum {
+                    Checksum::Present => Checked::No,
+                    Checksum::Verified | Checksum::Open { .. } => Checked::Yes,
+                };
+                let len = packet.len();
+                // A packet that waits to be sent lies in the same place.
+                let mut copy;
+                let place = if self.waiting.is_some() {
+                    copy = packet.to_vec();
+                    &mut copy[..]
+                } else {
+                    let place = &mut self.buffer[..len];
+                    place.copy_from_slice(packet);
+                    place
+                };
+                self.endpoint
+                    .handle_packet(place, checked, self.clock.now());
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                self.gone = Some(error.clone());
+                Err(error.into())
+            }
+        }
+    }
+
+    fn send_all(&mut self) -> Result<(), EdgeError> {
+        loop {
+            let now = self.clock.now();
+            let next = match self.waiting.take() {
+                Some(waiting) => Some(waiting),
+                None => self.endpoint.poll_packet(&mut self.buffer, now),
+            };
+            let Some(outgoing) = next else {
+                return Ok(());
+            };
+            let header = PacketHeader {
+                checksum: outgoing
+                    .checksum
+                    .map_or(Checksum::Present, |place| Checksum::Open {
+                        start: place.start,
+                        offset: place.offset,
+                    }),
+                segment_bytes: outgoing.segment_bytes.unwrap_or(0),
+            };
+            let sent = self
+                .lease
+                .try_send(&header, &self.buffer[..outgoing.bytes])?;
+            if sent == Sent::Full {
+                self.waiting = Some(outgoing);
+                return Ok(());
+            }
+        }
+    }
+
+    /// When to call [`Self::pump`] even if nothing comes.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let full = self
+            .waiting
+            .map(|_| self.now() + barewire_units::Duration::from_ms(1));
+        self.endpoint.next_deadline().into_iter().chain(full).min()
+    }
+}
