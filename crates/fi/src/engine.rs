@@ -22,6 +22,7 @@ pub(crate) mod state;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use barewire::{Event, Node, NodeConfig};
@@ -55,6 +56,17 @@ const TURNS_OF_MANY_LOOKS: u32 = 1000;
 const LINKS_PER_TURN: usize = 32;
 /// How long an endpoint that is closed tries to get rid of what it has accepted.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// Changes whenever something has happened at an endpoint of this process. A queue that finds nothing offers the processor to
+/// others only if it has stayed the same: a program may have several, and serves the memory of a region without a completion.
+static WORKED: AtomicU32 = AtomicU32::new(0);
+
+/// What changes when something has happened at an endpoint of this process.
+#[inline]
+pub(crate) fn worked() -> u32 {
+    // Relaxed: it only says whether there was anything, and nothing else is read because of it. Its partner is below.
+    WORKED.load(Ordering::Relaxed)
+}
 
 /// Why a request to connect was refused that crossed one in the other direction.
 const CROSSED: &str = "crossed";
@@ -115,6 +127,11 @@ impl Engine {
         let is_time = self.turns % TURNS_BETWEEN_POLLS == 0;
         if is_time || (!worked && self.links.len() > 1) || !self.busy.is_empty() {
             worked |= self.look_around(is_time);
+        }
+        if worked {
+            // Relaxed: its partner is in `worked()`. If two threads change it at once, it has changed.
+            let before = WORKED.load(Ordering::Relaxed);
+            WORKED.store(before.wrapping_add(1), Ordering::Relaxed);
         }
         worked
     }

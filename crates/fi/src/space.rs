@@ -123,6 +123,8 @@ pub(crate) struct Queue {
     is_exhausted: bool,
     /// Reads that found nothing, one after the other.
     pub(crate) idle: u32,
+    /// What [`worked`](crate::engine::worked) said at the last of them.
+    pub(crate) seen: u32,
 }
 
 impl Queue {

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use super::kinds::space;
 use crate::border::{Constant, absent, guarded, only_closed_by};
 use crate::engine::state::{Completion, pointer};
+use crate::engine::worked;
 use crate::raw::{
     self, Function, fi_cq_err_entry, fi_cq_tagged_entry, fi_ops, fi_ops_cq, fid, fid_cq, fid_domain,
 };
 use crate::space::{Queue, Space, place};
 
-/// From so many reads on that found nothing, one after the other, the processor is offered to others: as long as two
+/// From so many reads on that found nothing, one after the other, while nothing happened in this process, the processor is
+/// offered to others: as long as two
 /// programs that have a processor each may take to answer.
 const IDLE_BEFORE_YIELD: u32 = 4000;
 /// Then at each of so many reads.
@@ -150,6 +152,10 @@ unsafe fn take(
     if taken > 0 {
         of.idle = 0;
         return Ok(taken as isize);
+    }
+    let seen = worked();
+    if std::mem::replace(&mut of.seen, seen) != seen {
+        of.idle = 0;
     }
     of.idle = of.idle.saturating_add(1);
     let gives = of.idle > IDLE_BEFORE_YIELD && of.idle % READS_PER_YIELD == 0;
