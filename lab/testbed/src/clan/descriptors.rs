@@ -32,7 +32,7 @@ impl Level {
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic {
     pub level: Level,
-    pub descriptors: usize,
+    pub descriptors: u32,
     pub messages: u64,
     /// Messages of a burst, and the mean time between bursts.
     pub burst: u64,
@@ -51,7 +51,8 @@ pub enum ViaEvent {
     Make(u64),
     Arrived(u64),
     Done,
-    Credit,
+    /// The sender hears how many descriptors were posted.
+    Credit(u32),
 }
 
 impl Event for ViaEvent {
@@ -61,7 +62,7 @@ impl Event for ViaEvent {
             Self::Make(more) => more << 8 | 2,
             Self::Arrived(message) => message << 8 | 3,
             Self::Done => 4,
-            Self::Credit => 5,
+            Self::Credit(number) => u64::from(number) << 8 | 5,
         }
     }
 }
@@ -97,13 +98,15 @@ struct Pair {
 
 /// Sends all messages, and waits until something has become of each.
 pub fn run(traffic: &Traffic, rng: Rng) -> Fates {
-    let level = match traffic.level {
-        Level::Card(level) => level,
-        Level::Library => Reliability::Reception,
+    let receiver = match traffic.level {
+        Level::Card(level) => ViaReceiver::new(level, traffic.descriptors),
+        Level::Library => {
+            ViaReceiver::with_flow_control(Reliability::Reception, traffic.descriptors)
+        }
     };
     let mut pair = Pair {
         traffic: *traffic,
-        receiver: ViaReceiver::new(level, traffic.descriptors),
+        receiver,
         credits: (traffic.level == Level::Library).then(|| Credits::new(traffic.descriptors)),
         held: VecDeque::new(),
         made: Vec::new(),
@@ -178,9 +181,9 @@ impl Pair {
     fn done(&mut self, sim: &mut Simulator<ViaEvent>) {
         self.working = false;
         self.receiver.post();
-        if self.credits.is_some() {
+        if let Some(number) = self.receiver.tell() {
             let time = self.traffic.one_way;
-            sim.after(time, Class::NORMAL, Node(0), ViaEvent::Credit);
+            sim.after(time, Class::NORMAL, Node(0), ViaEvent::Credit(number));
         }
         self.work(sim);
     }
@@ -201,9 +204,10 @@ impl World for Pair {
             ViaEvent::Make(more) => self.make(more, sim),
             ViaEvent::Arrived(message) => self.arrived(message, sim),
             ViaEvent::Done => self.done(sim),
-            ViaEvent::Credit => {
+            ViaEvent::Credit(number) => {
                 if let Some(credits) = &mut self.credits {
-                    credits.give(1);
+                    let heard = credits.hear(number);
+                    debug_assert_eq!(heard, Ok(()), "the receiver counts right");
                 }
                 self.send(sim);
             }

@@ -185,7 +185,7 @@ pub const VIA: Experiment = Experiment {
 
 inputs! {
     struct ViaInputs {
-        descriptors: Vec<usize> => (LIST, 1..=100_000),
+        descriptors: Vec<u32> => (LIST, 1..=100_000),
         messages: u64 => 1..=1_000_000,
         burst: u64 => 1..=100_000,
         between: Duration => TIMES,
@@ -222,7 +222,7 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
         let buffer = stream.frame.as_bytes() + DESCRIPTOR_BYTES;
         let some = found.delays.count() > 0;
         table.row([
-            ("descriptors", "", descriptors.into()),
+            ("descriptors", "", u64::from(descriptors).into()),
             ("level", "", level.into()),
             ("sent", "", found.made.into()),
             ("received", "", found.received.into()),
@@ -238,7 +238,7 @@ fn via(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
             (
                 "buffers",
                 "KiB",
-                (descriptors as f64 * buffer as f64 / KIB).into(),
+                (f64::from(descriptors) * buffer as f64 / KIB).into(),
             ),
         ]);
         answer.add_run(found.hash, []);

@@ -444,7 +444,7 @@ mod properties {
 
         #[test]
         fn messages_are_received_or_have_another_fate(
-            level in choice(&Level::ALL), descriptors in 1_usize..40, messages in 1_u64..300,
+            level in choice(&Level::ALL), descriptors in 1_u32..40, messages in 1_u64..300,
             burst in 1_u64..50, between in 1_u64..200, program in 1_u64..50, seed: u64,
         ) {
             let traffic = Traffic {
