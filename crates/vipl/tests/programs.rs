@@ -13,6 +13,13 @@ fn two_processes_exchange_messages() {
     assert!(said.contains("have exchanged messages"), "{said}");
 }
 
+/// What the figures of the page are measured with: every length, polling and blocking.
+#[test]
+fn round_trips_can_be_measured() {
+    let said = run(&compiled("ping"), &[&run_name("p")]);
+    assert_eq!(said.lines().count(), 16, "{said}");
+}
+
 #[test]
 fn transfers_are_as_specified() {
     let said = run(&compiled("transfers"), &[&run_name("x")]);

@@ -14,7 +14,10 @@ impl Inner {
     pub(crate) fn progress(&mut self, first: Option<usize>) {
         self.polls = self.polls.wrapping_add(1);
         let worked = match first.or(self.recent) {
-            Some(vi) => self.drain(vi),
+            Some(vi) => {
+                self.pump_again(vi);
+                self.drain(vi)
+            }
             None => false,
         };
         if !worked || self.polls % LOOKS_BETWEEN_POLLS == 0 {
@@ -65,6 +68,16 @@ impl Inner {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Tries once more what there was no room for. The node tells of room, too, but a node that is polled looks at connections
+    /// less and less often.
+    fn pump_again(&mut self, vi: usize) {
+        let link = self.vis.get(&vi).and_then(|of| of.link.as_ref());
+        let is_full = link.is_some_and(|link| link.flow.is_full);
+        if is_full {
+            self.pump(vi);
         }
     }
 

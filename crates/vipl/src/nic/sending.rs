@@ -229,6 +229,7 @@ pub(super) fn put(
             _ => false,
         }
     };
+    flow.is_full = !went;
     if went {
         flow.offered.told();
     }

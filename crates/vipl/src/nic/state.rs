@@ -191,6 +191,8 @@ pub(crate) struct Flow {
     pub(crate) waiting: VecDeque<Waiting>,
     /// Reads of the other end that are to be answered.
     pub(crate) replies: VecDeque<Reply>,
+    /// For the last record, there was no room.
+    pub(crate) is_full: bool,
 }
 
 /// An operation whose end the other end tells.
