@@ -2,6 +2,8 @@
 
 #include "network.hpp"
 
+#include <poll.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -27,6 +29,8 @@ constexpr size_t RING_BYTES = 256 << 10;
 constexpr milliseconds SCAN_PERIOD{50};
 // Scans that find nothing until there are none: a second.
 constexpr int IDLE_SCANS_MAX = 20;
+// How long nobody may lead before a watching thread does: some calls take less, and a new connection takes as long.
+constexpr std::chrono::microseconds DEPUTY_AFTER{500};
 // How long a thread waits for room until it looks whether the link was shut meanwhile.
 constexpr milliseconds SEND_SLICE{100};
 // What is read before the ORB asks for it.
@@ -51,6 +55,71 @@ int64_t left_ns(Deadline deadline) {
 std::string last_error() { return bw_last_error()->text; }
 
 } // namespace
+
+Waiter::Waiter(bool watches) {
+    if (watches) {
+        // Without one, it waits as the others do.
+        timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    }
+}
+
+Waiter::~Waiter() {
+    if (timer_ >= 0) {
+        close(timer_);
+    }
+}
+
+void Waiter::wait(Held &held, Deadline deadline) {
+    if (timer_ < 0) {
+        if (deadline) {
+            woken_.wait_until(held, *deadline);
+        } else {
+            woken_.wait(held);
+        }
+        return;
+    }
+    held.unlock();
+    int64_t left = left_ns(deadline);
+    timespec longest{static_cast<time_t>(left / 1'000'000'000), static_cast<long>(left % 1'000'000'000)};
+    pollfd entry{timer_, POLLIN, 0};
+    ppoll(&entry, 1, left < 0 ? nullptr : &longest, nullptr);
+    held.lock();
+    // Whoever notifies again has to see that the timer is not set any more.
+    is_notified_ = false;
+    uint64_t times;
+    if (::read(timer_, &times, sizeof times) < 0) {
+        // The deadline has passed, or a signal came.
+    }
+}
+
+void Waiter::notify() {
+    if (timer_ < 0) {
+        woken_.notify_one();
+    } else if (!is_notified_) {
+        is_notified_ = true;
+        set_timer(nanoseconds(1));
+    }
+}
+
+void Waiter::notify_after(nanoseconds time) {
+    if (timer_ < 0) {
+        woken_.notify_one();
+    } else if (!is_notified_) {
+        set_timer(time);
+    }
+}
+
+void Waiter::call_off() {
+    if (timer_ >= 0 && !is_notified_) {
+        set_timer(nanoseconds(0));
+    }
+}
+
+void Waiter::set_timer(nanoseconds time) {
+    itimerspec when{};
+    when.it_value.tv_nsec = static_cast<long>(time.count());
+    timerfd_settime(timer_, 0, &when, nullptr);
+}
 
 Patience::Patience() : polls_ns_(polls_ns_max()) {}
 
@@ -124,7 +193,7 @@ int Link::receive(void *into, size_t bytes, Deadline deadline) {
 // Nothing came while it was polled, and the peer has been asked to wake us.
 int Link::receive_later(void *into, size_t bytes, Deadline deadline) {
     auto began = Clock::now();
-    while (wait_for_news(deadline)) {
+    while (wait_for_news(deadline, true)) {
         if (is_shut_) {
             return -1;
         }
@@ -138,9 +207,9 @@ int Link::receive_later(void *into, size_t bytes, Deadline deadline) {
 }
 
 // Waits until the leader has told of news; false at the deadline.
-bool Link::wait_for_news(Deadline deadline) {
+bool Link::wait_for_news(Deadline deadline, bool takes_lead) {
     Held held(network_.lock_);
-    bool came = network_.wait(held, waiter_, deadline, [&] { return has_news_ || is_shut_ || network_.is_down_; });
+    bool came = network_.wait(held, waiter_, deadline, takes_lead, [&] { return has_news_ || is_shut_ || network_.is_down_; });
     has_news_ = false;
     return came;
 }
@@ -262,7 +331,7 @@ bool Link::peek(nanoseconds longest) {
     if (found) {
         patience_.rewarded();
     }
-    while (!found && wait_for_news(deadline)) {
+    while (!found && wait_for_news(deadline, false)) {
         found = has_input(false);
     }
     Held held(network_.lock_);
@@ -447,6 +516,11 @@ void Network::poke(Watcher &watcher) {
 // Waits for events of the node and hands them out. The caller is the leader until this returns.
 void Network::lead(Held &held, Waiter &waiter, Deadline deadline) {
     leader_ = &waiter;
+    heir_ = nullptr;
+    if (deputy_ != nullptr) {
+        deputy_->call_off();
+        deputy_ = nullptr;
+    }
     held.unlock();
     bw_event events[EVENTS_MAX];
     int64_t count = bw_node_wait(waiting_node_, events, EVENTS_MAX, left_ns(deadline));
@@ -457,12 +531,51 @@ void Network::lead(Held &held, Waiter &waiter, Deadline deadline) {
         // Nothing can be waited for any more. Whoever waits learns that its link has ended.
         is_down_ = true;
         for (Waiter *follower : followers_) {
-            follower->woken.notify_one();
+            follower->notify();
         }
         return;
     }
     for (int64_t at = 0; at < count; ++at) {
         handle(events[at]);
+    }
+}
+
+// Waits until the leader has something, or the lead is free. The caller looks again.
+void Network::follow(Held &held, Waiter &waiter, Deadline deadline, bool takes_lead) {
+    if (leader_ == nullptr) {
+        heir_->notify();
+    } else if (takes_lead && heir_ == nullptr && leader_->watches()) {
+        heir_ = &waiter;
+        wake(*leader_);
+    }
+    auto place = followers_.insert(followers_.end(), &waiter);
+    waiter.wait(held, deadline);
+    followers_.erase(place);
+    if (deputy_ == &waiter) {
+        deputy_ = nullptr;
+    }
+}
+
+// The thread waits no more. If nobody leads now, another one has to.
+void Network::leave(const Waiter &waiter) {
+    if (heir_ == &waiter) {
+        heir_ = nullptr;
+    }
+    if (leader_ != nullptr || followers_.empty() || deputy_ != nullptr) {
+        return;
+    }
+    if (heir_ != nullptr) {
+        heir_->notify();
+        return;
+    }
+    auto receives = std::find_if(followers_.begin(), followers_.end(), [](Waiter *other) { return !other->watches(); });
+    if (receives != followers_.end()) {
+        (*receives)->notify();
+    } else if (waiter.watches()) {
+        followers_.front()->notify();
+    } else {
+        deputy_ = followers_.front();
+        deputy_->notify_after(DEPUTY_AFTER);
     }
 }
 
@@ -493,7 +606,7 @@ void Network::handle_request(const bw_event &event) {
         if (door != doors_.end()) {
             if (auto watcher = door->second.watcher.lock()) {
                 watcher->requests.push_back(event.request);
-                watcher->waiter.woken.notify_one();
+                watcher->waiter.notify();
                 return;
             }
         }
@@ -504,7 +617,7 @@ void Network::handle_request(const bw_event &event) {
 // There may be something to receive from this link, or it has ended.
 void Network::ready(Link &link) {
     link.has_news_ = true;
-    link.waiter_.woken.notify_one();
+    link.waiter_.notify();
     if (link.is_watched_ && !link.is_peeked_) {
         look_at_later(link);
     }
@@ -513,7 +626,7 @@ void Network::ready(Link &link) {
 // Wakes a thread that waits here, whether it leads or follows.
 void Network::wake(Waiter &waiter) {
     if (leader_ != &waiter) {
-        waiter.woken.notify_one();
+        waiter.notify();
     } else if (!is_kicked_) {
         is_kicked_ = true;
         bw_connection_send(kick_, "", 0, BW_NO_WAIT);

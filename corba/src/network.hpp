@@ -5,6 +5,10 @@
 // of the node; the others wait until the leader has something for them. When the leader leaves, it wakes the next one.
 // So a single waiting thread is woken by the kernel without a detour. A thread polls for a while before it waits at all.
 //
+// Who leads. A thread that waits for what its link receives takes the lead from one that only watches, so that the kernel
+// wakes it, and not first the other one. It mostly comes back soon, when it has answered a call. So it does not wake a
+// watching thread at once when it leaves: that one follows it by itself, a short time later, unless it has come back.
+//
 // Locks, in the order in which they are taken: Watcher::telling, a lock of omniORB, Link::reading or Link::writing,
 // Network::lock. No call of omniORB is made under the last one.
 
@@ -36,9 +40,31 @@ using Clock = std::chrono::steady_clock;
 using Deadline = std::optional<Clock::time_point>;
 using Held = std::unique_lock<std::mutex>;
 
-// A thread that waits at the network.
-struct Waiter {
-    std::condition_variable woken;
+// A thread that waits at the network. All of it is under Network::lock.
+class Waiter {
+  public:
+    // watches: it waits for what others will do, and can be woken at a later time.
+    explicit Waiter(bool watches);
+    ~Waiter();
+    Waiter(const Waiter &) = delete;
+    Waiter &operator=(const Waiter &) = delete;
+
+    // Waits until it is notified, or the deadline. It may return without either.
+    void wait(Held &held, Deadline deadline);
+    void notify();
+    // As `notify`, after this time, unless that is called off before. At once if there is no timer.
+    void notify_after(std::chrono::nanoseconds time);
+    void call_off();
+
+    bool watches() const { return timer_ >= 0; }
+
+  private:
+    void set_timer(std::chrono::nanoseconds time);
+
+    std::condition_variable woken_;
+    // What a watching thread sleeps on; -1: there is none.
+    int timer_ = -1;
+    bool is_notified_ = false;
 };
 
 class Link;
@@ -54,7 +80,7 @@ class Watcher {
     std::mutex telling;
 
     // All that follows is under Network::lock.
-    Waiter waiter;
+    Waiter waiter{true};
     // All links that belong here.
     std::set<Link *> links;
     // Those that are to be looked at.
@@ -119,7 +145,7 @@ class Link {
 
     bool has_input(bool polls);
     int64_t read(void *into, size_t bytes, int64_t timeout_ns);
-    bool wait_for_news(Deadline deadline);
+    bool wait_for_news(Deadline deadline, bool takes_lead);
     int receive_later(void *into, size_t bytes, Deadline deadline);
     int64_t poll(void *into, size_t bytes, Deadline deadline);
     void end_writing();
@@ -143,7 +169,7 @@ class Link {
     bool is_finished_ = false;
 
     // Under Network::lock.
-    Waiter waiter_;
+    Waiter waiter_{false};
     bool has_news_ = false;
     bool is_watched_ = false;
     bool is_peeked_ = false;
@@ -182,9 +208,12 @@ class Network {
     bool start(std::string &why);
     bool make_kick(std::string &why);
 
-    // Waits until done() or the deadline; whether it is done. done() is called under the lock.
-    template <class Done> bool wait(Held &held, Waiter &waiter, Deadline deadline, Done done);
+    // Waits until done() or the deadline; whether it is done. done() is called under the lock. takes_lead: from a thread
+    // that only watches.
+    template <class Done> bool wait(Held &held, Waiter &waiter, Deadline deadline, bool takes_lead, Done done);
     void lead(Held &held, Waiter &waiter, Deadline deadline);
+    void follow(Held &held, Waiter &waiter, Deadline deadline, bool takes_lead);
+    void leave(const Waiter &waiter);
     void handle(const bw_event &event);
     void handle_request(const bw_event &event);
     void ready(Link &link);
@@ -206,6 +235,10 @@ class Network {
     uint32_t kicked_number_ = 0;
     // Who leads; null: nobody.
     Waiter *leader_ = nullptr;
+    // Who has asked the leader for the lead, and waits for it.
+    Waiter *heir_ = nullptr;
+    // Who leads after a while, unless somebody else does before.
+    Waiter *deputy_ = nullptr;
     // The leader has been woken already.
     bool is_kicked_ = false;
     // Threads that wait for the leader.
@@ -219,25 +252,18 @@ class Network {
     std::atomic<bool> is_down_{false};
 };
 
-template <class Done> bool Network::wait(Held &held, Waiter &waiter, Deadline deadline, Done done) {
+template <class Done>
+bool Network::wait(Held &held, Waiter &waiter, Deadline deadline, bool takes_lead, Done done) {
     bool is_done = done();
     while (!is_done && !(deadline && Clock::now() >= *deadline)) {
-        if (leader_ == nullptr) {
+        if (leader_ == nullptr && (heir_ == nullptr || heir_ == &waiter)) {
             lead(held, waiter, deadline);
         } else {
-            auto place = followers_.insert(followers_.end(), &waiter);
-            if (deadline) {
-                waiter.woken.wait_until(held, *deadline);
-            } else {
-                waiter.woken.wait(held);
-            }
-            followers_.erase(place);
+            follow(held, waiter, deadline, takes_lead);
         }
         is_done = done();
     }
-    if (leader_ == nullptr && !followers_.empty()) {
-        followers_.front()->woken.notify_one();
-    }
+    leave(waiter);
     return is_done;
 }
 
@@ -252,7 +278,7 @@ std::unique_ptr<Link> Network::accept_and_watch(const std::shared_ptr<Watcher> &
         }
         Held held(lock_);
         auto has_work = [&] { return is_down_ || watcher->is_poked || !watcher->requests.empty() || !watcher->to_look_at.empty(); };
-        if (!wait(held, watcher->waiter, watcher->next_scan, has_work)) {
+        if (!wait(held, watcher->waiter, watcher->next_scan, false, has_work)) {
             held.unlock();
             scan(*watcher);
             continue;
@@ -278,7 +304,7 @@ void Network::watch_links(const std::shared_ptr<Watcher> &watcher, Tell tell, Ov
         }
         Held held(lock_);
         auto has_work = [&] { return is_down_ || watcher->is_poked || !watcher->to_look_at.empty(); };
-        bool has_come = wait(held, watcher->waiter, watcher->next_scan, has_work);
+        bool has_come = wait(held, watcher->waiter, watcher->next_scan, false, has_work);
         watcher->is_poked = false;
         if (is_down_) {
             return;

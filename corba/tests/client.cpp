@@ -151,6 +151,20 @@ static void measure(Test::Echo_ptr echo, long number) { measured(echo, number, s
 
 static void measure_paused(Test::Echo_ptr echo, long number) { measured(echo, number, std::chrono::milliseconds(1)); }
 
+// Calls with pauses between them, and then does nothing until it is killed.
+static void pauses(Test::Echo_ptr echo, long number) {
+    call(echo, 10);
+    std::cout << "called" << std::endl;
+    for (long at = 0; at < number; ++at) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        echo->number(static_cast<CORBA::ULongLong>(at));
+    }
+    std::cout << "paused" << std::endl;
+    for (;;) {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+    }
+}
+
 // The median time of a call that sends 1 MiB and gets it back, in nanoseconds.
 static void measure_large(Test::Echo_ptr echo, long number) {
     Test::Data what;
@@ -201,7 +215,7 @@ int main(int count, char **arguments) {
     const std::map<std::string, void (*)(Test::Echo_ptr, long)> calls = {
         {"call", call},       {"large", large}, {"threads", threads}, {"meet", meet},   {"call_back", call_back},
         {"hang", hang},       {"late", late},   {"stop", stop},       {"for_ever", for_ever},
-        {"measure", measure}, {"measure_paused", measure_paused},     {"measure_large", measure_large},
+        {"pauses", pauses},   {"measure", measure},   {"measure_paused", measure_paused},     {"measure_large", measure_large},
     };
     try {
         orb = CORBA::ORB_init(count, arguments);

@@ -279,6 +279,40 @@ fn calls_in_both_ways_of_threading() {
     }
 }
 
+/// How often threads of a process have slept, all together. Those that have ended do not count.
+fn sleeps(pid: u32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("a process");
+    let of_task = |task: std::io::Result<fs::DirEntry>| {
+        let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line?.trim().parse::<u64>().ok()
+    };
+    tasks.filter_map(of_task).sum()
+}
+
+/// The thread that serves the connection waits in the kernel itself, and not behind one that waits for new connections.
+#[test]
+fn a_call_after_a_pause_wakes_one_thread() {
+    if !has_omniorb("a_call_after_a_pause_wakes_one_thread") {
+        return;
+    }
+    let server = Server::start(THREADING[0]);
+    // The thread of the connection lives as long as the client.
+    let mut client = client(true, &[], &["pauses", &server.reference, "300"]);
+    client.stderr(Stdio::null());
+    let client = Running::start(client);
+    assert_eq!(client.line(), "called");
+    let before = sleeps(server.running.child.id());
+    assert_eq!(client.line(), "paused");
+    let slept = sleeps(server.running.child.id()) - before;
+    // Two of them would be 600. Of the others some see the call while they still poll.
+    assert!(slept < 500, "{slept}");
+    drop(client);
+    server.stop();
+}
+
 /// Several calls at a time share a connection: while one waits in the server, it must notice the next.
 #[test]
 fn calls_that_share_a_connection() {
