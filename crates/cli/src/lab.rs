@@ -8,12 +8,14 @@
 //! | `plot` | `plot` |
 //! | `reproduce`, and `sweep` of a system | `reproduce` |
 //! | `calibrate` | `calibrate` |
+//! | `emulate` | `emulate` |
 //!
 //! What is written goes through `store`, so that a command that was stopped leaves nothing
 //! that looks like a result.
 
 mod args;
 pub mod calibrate;
+mod emulate;
 mod error;
 mod plans;
 mod plot;
@@ -52,6 +54,9 @@ pub enum LabCommand {
     Reproduce(Box<reproduce::ReproduceArgs>),
     /// Measure this machine as a host for the workbench
     Calibrate(calibrate::CalibrateArgs),
+    /// Run a plan's network in real time between TAP devices, for ordinary programs (root)
+    #[command(after_help = emulate::AFTER)]
+    Emulate(Box<emulate::EmulateArgs>),
 }
 
 /// Does it.
@@ -66,5 +71,6 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::Plot(args) => plot::plot(args),
         LabCommand::Reproduce(args) => reproduce::reproduce_all(lab, args),
         LabCommand::Calibrate(args) => Ok(calibrate::calibrate(args)?),
+        LabCommand::Emulate(args) => emulate::emulate(lab, args),
     }
 }

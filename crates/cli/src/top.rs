@@ -5,7 +5,7 @@
 //! by probes of its counters (`delay.rs`), while this command runs. The round trip of a link to another host is measured
 //! by signs of life.
 
-mod backend;
+pub mod backend;
 mod cell;
 mod delays;
 mod plain;

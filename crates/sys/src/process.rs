@@ -12,7 +12,7 @@ use std::time::Duration;
 use barewire_calls::clock::now_ns;
 use barewire_calls::process::{self, without_signals};
 use rustix::io::Errno as Raw;
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitId, WaitIdOptions};
 use rustix::thread::CpuSet;
 
 use crate::error::{Errno, Result, SysError, on};
@@ -180,6 +180,45 @@ pub fn send_signal(pid: i32, signal: Signal) -> Result<()> {
         Raw::SRCH => SysError::NoSuchProcess { what: WHAT, pid },
         _ => SysError::new(WHAT, errno),
     })
+}
+
+/// Ends all processes of a group at once: those that `pid` leads.
+///
+/// # Errors
+/// `NoSuchProcess`, `PermissionDenied`.
+pub fn kill_group(pid: i32) -> Result<()> {
+    const WHAT: &str = "end a group of processes";
+    let leader = positive(pid).ok_or(SysError::NoSuchProcess { what: WHAT, pid })?;
+    let killed = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+    killed.map_err(|errno| match errno {
+        Raw::SRCH => SysError::NoSuchProcess { what: WHAT, pid },
+        _ => SysError::new(WHAT, errno),
+    })
+}
+
+/// Whether a child of this process has ended. It is not reaped: its number stays its own, and that of its group.
+///
+/// # Errors
+/// `NoSuchProcess` if it is none, or has been reaped.
+pub fn child_has_ended(pid: i32) -> Result<bool> {
+    const WHAT: &str = "look whether a child has ended";
+    let target = positive(pid).ok_or(SysError::NoSuchProcess { what: WHAT, pid })?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    match rustix::process::waitid(WaitId::Pid(target), options) {
+        Ok(ended) => Ok(ended.is_some()),
+        Err(Raw::CHILD) => Err(SysError::NoSuchProcess { what: WHAT, pid }),
+        Err(errno) => Err(SysError::new(WHAT, errno)),
+    }
+}
+
+/// Has waits of the calling thread end when their time is up, and not up to 50 us later, as the kernel
+/// otherwise does to wake several threads at once.
+///
+/// # Errors
+/// Only in a sandbox without prctl.
+pub fn wake_on_time() -> Result<()> {
+    let least = std::num::NonZeroU64::new(1);
+    rustix::thread::set_current_timer_slack(least).map_err(on("set the slack of timers (prctl)"))
 }
 
 /// Lets this process have as many descriptors as it may (soft limit up to the

@@ -79,6 +79,13 @@ impl<E: Event> Simulator<E> {
         self.trace.as_ref()
     }
 
+    /// When the next event happens; `None` if nothing is to come.
+    #[must_use]
+    pub fn next_at(&mut self) -> Option<Instant> {
+        let next_ps = self.queue.next_ps()?;
+        Some(Instant::ORIGIN + Duration::from_ps(next_ps))
+    }
+
     /// Lets `event` happen at `time`. A time that has passed means now: after
     /// what is already pending for this instant, class and node.
     pub fn at(&mut self, time: Instant, class: Class, node: Node, event: E) {

@@ -16,6 +16,7 @@
 //! beside the paper's tables is in `experiments`.
 
 mod capture;
+mod emulation;
 mod experiments;
 mod parameters;
 mod runs;
@@ -31,8 +32,9 @@ use barewire_models::cbn::Stage;
 use parameters::Parameters;
 use runs::Run;
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Setting};
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
@@ -64,6 +66,20 @@ impl crate::system::System for System {
 
     fn experiments(&self) -> &'static [Experiment] {
         &experiments::ALL
+    }
+
+    fn emulate(
+        &self,
+        _experiment: &str,
+        setting: &Setting<'_>,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        let run = experiments::emulated(setting, wanted)?;
+        Ok(Box::new(emulation::Emulation::new(
+            &run,
+            setting.seed,
+            wanted,
+        )?))
     }
 }
 

@@ -12,4 +12,10 @@ pub enum SystemError {
     /// Parameters that contradict each other.
     #[error("parameters: {0}")]
     Contradiction(String),
+    /// A system whose network carries no packets from outside.
+    #[error(
+        "the network of {0} carries no packets from outside; `barewire lab emulate --help` names \
+         those that do"
+    )]
+    NoPackets(&'static str),
 }

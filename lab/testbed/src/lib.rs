@@ -12,6 +12,7 @@
 //! refuse: what is wrong with an input
 //! figures: times as numbers
 //! experiment: questions, inputs, result tables
+//! emulation: networks that carry packets from outside
 //! replicate: runs on all processors
 //! sweep: the runs of an experiment
 //! system: a published system
@@ -34,6 +35,7 @@ mod asked;
 mod assignment;
 pub mod cbn;
 pub mod clan;
+pub mod emulation;
 mod error;
 #[cfg(test)]
 mod expected;

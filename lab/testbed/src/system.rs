@@ -10,8 +10,9 @@
 //!
 //! A new one is added to the table in `systems.rs`.
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Setting};
 
 /// One value that an experiment found.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +49,21 @@ pub trait System: Sync {
     /// questions that its paper left open.
     fn experiments(&self) -> &'static [Experiment] {
         &[]
+    }
+
+    /// The network of an experiment, to carry packets from outside. Where an input is a list, its first
+    /// value counts.
+    ///
+    /// # Errors
+    ///
+    /// Parameters or inputs that cannot be used; a system that carries no packets.
+    fn emulate(
+        &self,
+        _experiment: &str,
+        _setting: &Setting<'_>,
+        _wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        Err(SystemError::NoPackets(self.name()))
     }
 
     /// Pieces of plans that it offers by name, each with its text: `[parameters]` and

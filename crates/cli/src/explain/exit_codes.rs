@@ -19,6 +19,7 @@ pub const GROUPS: &[Group] = &[
     group("barewire stream", STREAM),
     group("barewire wire decode, wire check", WIRE),
     group("barewire lab reproduce", REPRODUCE),
+    group("barewire lab emulate", EMULATE),
     group("barewire daq", DAQ),
 ];
 
@@ -44,6 +45,14 @@ const EVERY: &[Entry] = &[
         "",
     ),
 ];
+
+const EMULATE: &[Entry] = &[entry(
+    "1",
+    Various,
+    "The run is invalid, since packets were too late; or the last program of `--run` failed.",
+    "The output says which. On a busy machine: `chrt -f 10 barewire lab emulate ...`.",
+)
+.on("emulate.md#the-report")];
 
 const RUN: &[Entry] = &[
     entry(

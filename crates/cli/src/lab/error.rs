@@ -4,9 +4,12 @@ use std::io;
 use std::path::PathBuf;
 
 use barewire_report::columns::PrintError;
+use barewire_sys::SysError;
+use barewire_sys::frames::FrameError;
 use barewire_tables::plan::PlanError;
 use barewire_tables::runs::RunError;
 use barewire_tables::{ExpectedError, ReproduceError, SweepError};
+use barewire_testbed::SystemError;
 
 use super::calibrate::CalibrateError;
 
@@ -77,6 +80,51 @@ pub enum LabError {
     /// Output that cannot be written.
     #[error(transparent)]
     Print(#[from] PrintError),
+    /// A plan whose network cannot be emulated as asked.
+    #[error("{0}")]
+    NotEmulated(SystemError),
+    /// No network namespace, or no device in it.
+    #[error(
+        "{name}: a network namespace and its device: {source}; it needs root (CAP_SYS_ADMIN and \
+         CAP_NET_ADMIN), and a container that may make namespaces"
+    )]
+    Namespace {
+        /// The device.
+        name: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No TAP device.
+    #[error(transparent)]
+    Tap(FrameError),
+    /// The system refuses something that an emulation needs.
+    #[error(transparent)]
+    Emulation(SysError),
+    /// The terminal refuses something.
+    #[error("the terminal: {0}")]
+    Terminal(io::Error),
+    /// A program that does not start.
+    #[error("start `{command}`: {source}")]
+    Start {
+        /// It.
+        command: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The program that the emulation was for has failed.
+    #[error("{0}")]
+    Program(String),
+    /// Packets left too late.
+    #[error(
+        "the run is invalid: the 99th percentile of lateness is {p99}, above the bound of {bound}; \
+         this machine was too slow or too busy for it"
+    )]
+    Late {
+        /// The percentile.
+        p99: String,
+        /// What it may be.
+        bound: String,
+    },
     /// It ran, and does not agree with what was published.
     #[error("{0} of {1} values are outside their tolerance or missing")]
     Disagrees(usize, usize),

@@ -346,6 +346,17 @@ impl<C: Cell> Station<C> {
         self.passage
     }
 
+    /// So many frames have passed that were sound and empty, a rotation and more after the last
+    /// cell, while nothing waited here: they are counted, so that places are still known. For
+    /// whoever leaves the passages of an idle ring out.
+    pub fn handle_empty_frames(&mut self, frames: u64) {
+        self.stats.frames += frames;
+        let places = self.places.len();
+        // At most as many as there are places.
+        let ahead = (frames % places.max(1) as u64) as usize;
+        self.next_place = (self.next_place + ahead) % places;
+    }
+
     /// Puts a cell into the frame that has just passed [`Station::handle_frame`], ahead of what
     /// waits: a generator of false traffic. `None` where the station may not fill that slot.
     pub fn insert<F: SlottedFrame<Cell = C>>(

@@ -175,6 +175,8 @@ pub struct Node {
     /// Circuit and RID of the last cell handled.
     last_handled: Option<(u16, u8)>,
     reassembler: Reassembler,
+    /// Circuits that the program receives on.
+    program_vcis: Vec<u16>,
     /// Blocks that the program has not taken yet.
     delivered: VecDeque<Vec<u8>>,
     program_bytes: u64,
@@ -219,6 +221,7 @@ impl Node {
             received_cell: None,
             last_handled: None,
             reassembler,
+            program_vcis: config.receive_vci.into_iter().collect(),
             delivered: VecDeque::new(),
             program_bytes: 0,
             marks: Vec::new(),
@@ -234,6 +237,41 @@ impl Node {
     pub fn open(&mut self, vci: u16) {
         self.station.listen(vci, self.config.interrupt_on);
         self.reassembler.open(vci);
+    }
+
+    /// Receives `vci` for its program, beside the circuit that it was made with.
+    pub fn open_for_program(&mut self, vci: u16) {
+        self.open(vci);
+        self.program_vcis.push(vci);
+    }
+
+    /// Whether a [`Program::Outside`] would send a block at once.
+    #[must_use]
+    pub fn takes_from_outside(&self) -> bool {
+        self.started && self.doing == Doing::Idle && self.program.takes_from_outside()
+    }
+
+    /// A [`Program::Outside`] sends `block` on the circuit `vci`, to who receives on `channel`.
+    /// Call it only where [`takes_from_outside`](Self::takes_from_outside) is true.
+    pub fn send_from_outside(
+        &mut self,
+        now: Instant,
+        (vci, channel): (u16, usize),
+        block: Vec<u8>,
+    ) {
+        (self.config.send_vci, self.config.send_channel) = (vci, channel);
+        self.program.handle_from_outside(block);
+        self.go_on(now);
+    }
+
+    /// The next block that a [`Program::Outside`] has received.
+    pub fn poll_outside(&mut self) -> Option<Vec<u8>> {
+        self.program.poll_outside()
+    }
+
+    /// Forgets what has happened, so that a node that runs for long does not fill the memory.
+    pub fn forget_marks(&mut self) {
+        self.marks.clear();
     }
 
     /// Its station.

@@ -3,6 +3,8 @@
 //! A program is asked what it does next whenever it has nothing to do ([`Runs::next`]), and
 //! told what came of it. What its calls cost is the node's.
 
+use std::collections::VecDeque;
+
 use barewire_units::{Duration, Instant, Rng};
 
 use super::running::{Runs, Step};
@@ -29,6 +31,9 @@ pub enum Program {
     },
     /// Sends back what it receives.
     Echo,
+    /// Sends what it is handed from outside the model ([`super::Node::send_from_outside`]), and
+    /// hands out what it receives ([`super::Node::poll_outside`]).
+    Outside,
     /// Sends a stream by TCP.
     TcpSend(TcpConfig),
     /// Receives it.
@@ -59,6 +64,7 @@ impl Program {
                 rng,
             }),
             Self::Echo => Box::new(Echo { reply: None }),
+            Self::Outside => Box::new(Outside::default()),
             Self::TcpSend(config) => Box::new(TcpSender::new(config)),
             Self::TcpReceive(config) => Box::new(TcpReceiver::new(config)),
         }
@@ -148,5 +154,34 @@ impl Runs for Echo {
     fn handle_block(&mut self, _now: Instant, block: Vec<u8>) -> bool {
         self.reply = Some(block);
         true
+    }
+}
+
+#[derive(Default)]
+struct Outside {
+    to_send: Option<Vec<u8>>,
+    received: VecDeque<Vec<u8>>,
+}
+
+impl Runs for Outside {
+    fn next(&mut self, _now: Instant) -> Step {
+        self.to_send.take().map_or(Step::Wait, Step::Send)
+    }
+
+    fn handle_block(&mut self, _now: Instant, block: Vec<u8>) -> bool {
+        self.received.push_back(block);
+        true
+    }
+
+    fn takes_from_outside(&self) -> bool {
+        self.to_send.is_none()
+    }
+
+    fn handle_from_outside(&mut self, block: Vec<u8>) {
+        self.to_send = Some(block);
+    }
+
+    fn poll_outside(&mut self) -> Option<Vec<u8>> {
+        self.received.pop_front()
     }
 }

@@ -127,6 +127,12 @@ impl Ring {
     }
 
     /// The slots of `frame`, modulo their number.
+    #[must_use]
+    pub fn slots(&self, frame: usize) -> &Slots {
+        &self.frames[frame % self.frames.len()]
+    }
+
+    /// The slots of `frame`, modulo their number.
     pub fn slots_mut(&mut self, frame: usize) -> &mut Slots {
         let frames = self.frames.len();
         &mut self.frames[frame % frames]

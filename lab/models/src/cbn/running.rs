@@ -58,6 +58,19 @@ pub(super) trait Runs: Send {
         false
     }
 
+    /// Whether it takes a block from outside the model now.
+    fn takes_from_outside(&self) -> bool {
+        false
+    }
+
+    /// A block from outside the model, to be sent next. A program that takes none drops it.
+    fn handle_from_outside(&mut self, _block: Vec<u8>) {}
+
+    /// A block that it has received for somebody outside the model.
+    fn poll_outside(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What its TCP has counted.
     fn tcp_stats(&self) -> TcpStats {
         TcpStats::default()

@@ -302,6 +302,12 @@ impl Station {
         }
     }
 
+    /// So many frames have passed that were empty, while it had nothing to send. The same as
+    /// [`Station::handle_frame`] for each of them.
+    pub fn handle_empty_frames(&mut self, frames: u64) {
+        self.access.handle_empty_frames(frames);
+    }
+
     /// The last word of a cell is in the receive FIFO.
     pub fn handle_arrival(&mut self) {
         let Some(cell) = self.access.received().nth(self.arrived) else {

@@ -225,6 +225,7 @@ pub(super) fn reason(error: &SystemError) -> String {
             in_words(&error.message().replace('\n', ", "))
         }
         SystemError::Contradiction(text) => text.clone(),
+        SystemError::NoPackets(_) => error.to_string(),
     }
 }
 

@@ -14,12 +14,15 @@
 mod basic;
 mod common;
 mod duplex;
+mod emulated;
 mod future;
 mod inputs;
 mod load;
 mod tcp;
 #[cfg(test)]
 mod tests;
+
+pub(super) use emulated::emulated;
 
 use crate::experiment::Experiment;
 

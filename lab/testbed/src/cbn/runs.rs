@@ -11,6 +11,7 @@ use barewire_units::{Duration, Instant, Rng};
 
 use super::parameters::Parameters;
 use super::world::{Backbone, Occurrence};
+use crate::emulation::STATIONS_MAX;
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 use crate::figures::us;
@@ -22,6 +23,8 @@ pub(super) const END: Duration = Duration::from_ms(500);
 const VCI: u16 = 0x0100;
 /// The circuit of false traffic that node 1 takes for its own.
 const LOAD_VCI: u16 = 0x0200;
+/// The first circuit of those that carry packets from outside.
+const CARRYING_VCI: u16 = 0x1000;
 /// A circuit that nobody listens to.
 pub(super) const FALSE_VCI: u16 = 0xffff;
 
@@ -174,6 +177,19 @@ impl Run {
             node.station_mut().set_generator(channel, Some(generator));
         }
         Ok(node)
+    }
+
+    /// The nodes of an emulated network: each sends to each, on a circuit of its own.
+    pub(super) fn carriers(&self, stations: u16) -> Result<Vec<Node>, SystemError> {
+        let make = |number: u16| {
+            let mut config = self.node(number % SLOTS as u16);
+            config.receive_vci = None;
+            let mut node = node(config, Program::Outside, Rng::from_seed(0))?;
+            let others = (0..stations).filter(|&from| from != number);
+            others.for_each(|from| node.open_for_program(circuit(from, number)));
+            Ok(node)
+        };
+        (0..stations).map(make).collect()
     }
 
     /// The stations beside the two: they load the ring, or only stand on it.
@@ -335,6 +351,11 @@ impl Run {
         debug_assert!(observed.cells_are_conserved(), "{:?}", observed.sides);
         observed
     }
+}
+
+/// The circuit from one station of an emulated network to another.
+pub(super) const fn circuit(from: u16, to: u16) -> u16 {
+    CARRYING_VCI + from * STATIONS_MAX + to
 }
 
 /// A node, or what is wrong with its numbers.

@@ -2,13 +2,16 @@
 //!
 //! Node 0 is at the ring's origin, node 1 opposite, and the others take the places between.
 
-use barewire_des::{Class, Event, Node as Entity, Simulator, World};
+use barewire_des::{Class, Event, EventId, Node as Entity, Simulator, World};
 use barewire_models::cbn::{Due, Node, Ring, Slot};
-use barewire_units::{Duration, Instant};
+use barewire_units::{Duration, Instant, Rng};
 use barewire_wire::capture::LinkType;
 
 use super::capture;
 use crate::experiment::LinkCapture;
+
+/// Of so many cells some are lost.
+const MILLION: u64 = 1_000_000;
 
 /// Something that happens at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,10 @@ pub(super) struct Backbone {
     lose_cell: Option<u64>,
     /// Cells that were.
     pub lost_cells: u64,
+    /// Cells that are lost at random behind any station: of a million, so many.
+    lose_ppm: Option<(Rng, u64)>,
+    /// The passages of frames, in the order of stations and frames.
+    pub passages: Vec<EventId>,
     /// What leaves each station; empty if nothing is to be recorded.
     pub links: Vec<LinkCapture>,
 }
@@ -70,6 +77,31 @@ fn place(number: usize, places: usize) -> usize {
     }
 }
 
+/// The way to a node from the ring's origin.
+pub(super) fn way(ring: &Ring, number: usize, nodes: usize) -> Duration {
+    let way_ps = ring.rotation().as_ps() / nodes as u64 * place(number, nodes) as u64;
+    Duration::from_ps(way_ps)
+}
+
+/// Lets `frame` pass a node at `first` and once a rotation from then on.
+pub(super) fn pass(
+    ring: &Ring,
+    node: u16,
+    frame: usize,
+    first: Instant,
+    sim: &mut Simulator<Occurrence>,
+) -> EventId {
+    let what = Happening::Frame(frame as u16);
+    let occurrence = Occurrence { node, what };
+    sim.every(
+        first,
+        ring.rotation(),
+        Class::NORMAL,
+        Entity(node),
+        occurrence,
+    )
+}
+
 impl Backbone {
     /// Puts `nodes` on `ring`; their programs begin at `start`.
     pub(super) fn new(
@@ -78,20 +110,12 @@ impl Backbone {
         start: Instant,
         sim: &mut Simulator<Occurrence>,
     ) -> Self {
+        let mut passages = Vec::new();
         for number in 0..nodes.len() {
             let node = number as u16;
-            let place = place(number, nodes.len()) as u64;
-            let way_ps = ring.rotation().as_ps() / nodes.len() as u64 * place;
             for frame in 0..ring.frames() {
-                let first = ring.first_passage(Duration::from_ps(way_ps), frame);
-                let what = Happening::Frame(frame as u16);
-                sim.every(
-                    first,
-                    ring.rotation(),
-                    Class::NORMAL,
-                    Entity(node),
-                    Occurrence { node, what },
-                );
+                let first = ring.first_passage(way(&ring, number, nodes.len()), frame);
+                passages.push(pass(&ring, node, frame, first, sim));
             }
             let what = Happening::Start;
             sim.at(
@@ -108,6 +132,8 @@ impl Backbone {
             first_released: None,
             lose_cell: None,
             lost_cells: 0,
+            lose_ppm: None,
+            passages,
             links: Vec::new(),
         }
     }
@@ -115,6 +141,22 @@ impl Backbone {
     /// Loses the cell `number`, from 0, of those that node 0 sends, right behind it.
     pub(super) fn lose_cell(&mut self, number: Option<u64>) {
         self.lose_cell = number;
+    }
+
+    /// Loses cells at random behind any station: of a million, so many.
+    pub(super) fn lose_at_random(&mut self, rng: Rng, ppm: u64) {
+        self.lose_ppm = (ppm > 0).then_some((rng, ppm));
+    }
+
+    /// The ring.
+    pub(super) const fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    /// Whether a frame is empty, and a node has nothing to send.
+    pub(super) fn is_idle(&self, node: usize, frame: usize) -> bool {
+        let slots = self.ring.slots(frame);
+        slots.0.iter().all(|slot| *slot == Slot::Empty) && self.nodes[node].station().queued() == 0
     }
 
     /// Records the first `packets` frames that leave each station with a cell in them.
@@ -131,6 +173,14 @@ impl Backbone {
         }
     }
 
+    /// Asks a node what it wants to be called for.
+    pub(super) fn ask(&mut self, node: u16, sim: &mut Simulator<Occurrence>) {
+        while let Some((time, due)) = self.nodes[usize::from(node)].poll() {
+            let what = Happening::Due(due);
+            sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
+        }
+    }
+
     fn handle_frame(&mut self, node: u16, frame: u16, sim: &mut Simulator<Occurrence>) {
         let now = sim.now();
         let slots = self.ring.slots_mut(usize::from(frame));
@@ -144,6 +194,12 @@ impl Backbone {
         if let Some(time) = passage.received {
             let what = Happening::Arrival;
             sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
+        }
+        if let (Some(channel), Some((rng, ppm))) = (passage.filled, &mut self.lose_ppm) {
+            if rng.ratio(*ppm, MILLION) {
+                slots.0[channel] = Slot::Empty;
+                self.lost_cells += 1;
+            }
         }
         if node != 0 {
             return;
@@ -179,11 +235,8 @@ impl World for Backbone {
             Happening::Due(Due::Engine) => at.handle_engine(now),
             Happening::Due(Due::Timer) => at.handle_timer(now),
         }
-        while let Some((time, due)) = at.poll() {
-            let what = Happening::Due(due);
-            sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
-        }
-        if node == 0 && at.is_done() {
+        self.ask(node, sim);
+        if node == 0 && self.nodes[0].is_done() {
             sim.stop();
         }
     }

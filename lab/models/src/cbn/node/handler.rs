@@ -124,7 +124,7 @@ impl Node {
     pub(super) fn take_blocks(&mut self) {
         while let Some(event) = self.reassembler.poll_event() {
             match event {
-                Event::Block { vci, bytes, .. } if Some(vci) == self.config.receive_vci => {
+                Event::Block { vci, bytes, .. } if self.program_vcis.contains(&vci) => {
                     self.program_bytes += bytes.len() as u64;
                     self.delivered.push_back(bytes);
                 }
