@@ -89,8 +89,10 @@ impl Live {
             account,
             lateness_ns,
         };
-        // What finds no room is old soon.
-        let _ = self.moments.as_ref().map(|it| it.try_send(moment));
+        if let Some(moments) = &self.moments {
+            // What finds no room is old soon.
+            let _ = moments.try_send(moment);
+        }
     }
 
     /// Whether the user wants it to end.
