@@ -35,8 +35,9 @@ pub fn keep_capabilities(kept: &[Capability]) -> Result<()> {
     let kept = kept
         .iter()
         .fold(CapabilitySet::empty(), |all, one| all | one.raw());
-    // It needs CAP_SETPCAP. Without that, the flag below does as much.
-    for capability in CapabilitySet::all().difference(kept) {
+    // What a program that is started could get: nothing, now that it still can be said. It needs CAP_SETPCAP. Without that,
+    // the flag below does as much.
+    for capability in CapabilitySet::all() {
         let _ = remove_capability_from_bounding_set(capability);
     }
     let _ = clear_ambient_capability_set();
