@@ -21,6 +21,7 @@
 //! node: keys with which nodes of different hosts prove who they are
 //! capture: packets of an unmodified program, for Wireshark
 //! explain: what errors, states, reasons and exit codes mean
+//! bridge: a bridge to ordinary hosts
 //! manual: manual pages, and completions for shells
 //! stream: measure a stream between hosts
 //! wire: decode, encode and check formats of classic networks
@@ -29,6 +30,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "full")]
+mod bridge;
 mod capture;
 #[cfg(feature = "full")]
 mod daq;
@@ -117,6 +120,10 @@ fn asked_colour(arguments: impl Iterator<Item = OsString>) -> ColorChoice {
 enum Command {
     /// Measure this machine's limits, the kernel's transports and barewire, side by side
     Bench(Box<barewire_bench::BenchCommand>),
+    #[cfg(feature = "full")]
+    /// A bridge between ordinary hosts and programs on Barewire, which lease its ports
+    #[command(after_help = bridge::AFTER)]
+    Bridge(Box<bridge::BridgeArgs>),
     /// Capture what a program under `run` sends and receives, as packets for Wireshark
     #[command(after_help = capture::AFTER)]
     Capture(capture::CaptureArgs),
@@ -258,6 +265,8 @@ impl Command {
                 let outcome = barewire_bench::run(*command, library);
                 outcome.map(done).map_err(Into::into)
             }
+            #[cfg(feature = "full")]
+            Command::Bridge(args) => bridge::run(&args).map(done).map_err(Into::into),
             Command::Capture(args) => capture::run(&args).map(done).map_err(Into::into),
             Command::Completions(args) => manual::completions(&args, Arguments::command())
                 .map(done)
