@@ -181,11 +181,9 @@ impl Bridge {
         });
         let mut idle_since = None;
         loop {
-            let frames = self.take_frames()?;
-            let events = self.take_events()?;
+            let taken = self.poll_once()?;
             let now_ns = monotonic_ns();
-            self.handle_time(self.instant(now_ns));
-            if frames + events != 0 {
+            if taken != 0 {
                 idle_since = None;
                 continue;
             }
@@ -200,6 +198,17 @@ impl Bridge {
             }
             idle_since = None;
         }
+    }
+
+    /// Takes what is there, without waiting: frames and events, each at most some. Returns how many.
+    ///
+    /// # Errors
+    /// The device is gone; the node is broken.
+    pub fn poll_once(&mut self) -> Result<usize, BridgeError> {
+        let frames = self.take_frames()?;
+        let events = self.take_events()?;
+        self.handle_time(self.now());
+        Ok(frames + events)
     }
 
     fn instant(&self, now_ns: u64) -> Instant {
