@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use barewire::{Error, Node};
 use barewire_bridge::{Bridge, BridgeConfig, BridgeError, Device};
-use barewire_edge::{Ask, Lease, LeaseError, LeaseOptions, PacketHeader, Protocol, Refusal, Takes};
+use barewire_edge::{
+    Ask, Checksum, Lease, LeaseError, LeaseOptions, PacketHeader, Protocol, Refusal, Takes,
+};
+use barewire_proto::edge::packet::Packet;
 use barewire_sys::process::{Signal, fork_child, send_signal};
 use common::*;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
@@ -157,6 +160,44 @@ fn a_handshake_by_hand_gets_through() {
             (summary.counters.resets_sent, summary.waits, summary.leases),
             (2, 2, 0)
         );
+    });
+}
+
+#[test]
+fn a_kernel_gets_a_large_packet_in_segments() {
+    everywhere("a_kernel_gets_a_large_packet_in_segments", &BOTH, |place| {
+        for (offload, is_v6) in [(true, false), (true, true), (false, false), (false, true)] {
+            let bridge = Running::start(place, place.config(offload)).unwrap();
+            let kernel = peer_listener(place, is_v6);
+            let mut client = Hand::new(&tcp(kernel.local_addr().unwrap()));
+            let (mine, theirs) = client.open();
+            let (mut stream, _) = kernel.accept().unwrap();
+            stream.set_read_timeout(Some(LONG)).unwrap();
+            let payload: Vec<u8> = (0..20_000_u32).map(|at| at as u8).collect();
+            let mut bytes = packet(
+                client.local,
+                client.remote,
+                Some((mine, theirs, ACK)),
+                &payload,
+            );
+            let parsed = Packet::parse(&bytes).unwrap();
+            let start = parsed.header_bytes;
+            let pseudo = parsed.pseudo_sum(6).value();
+            bytes[start + 16..start + 18].copy_from_slice(&pseudo.to_be_bytes());
+            let checksum = Checksum::Open {
+                start: start as u16,
+                offset: 16,
+            };
+            let header = PacketHeader {
+                checksum,
+                segment_bytes: 1400,
+            };
+            client.lease.try_send(&header, &bytes).unwrap();
+            let mut received = vec![0; payload.len()];
+            stream.read_exact(&mut received).unwrap();
+            assert_eq!(received, payload);
+            assert_eq!(bridge.stop().counters.packets_cut, u64::from(!offload));
+        }
     });
 }
 
