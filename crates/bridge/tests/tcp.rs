@@ -193,3 +193,73 @@ fn a_stream_that_is_dropped_resets_its_peer() {
         bridge.stop();
     });
 }
+
+/// A process that is killed with the test.
+struct Process(std::process::Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A page by HTTP/1.0, without its header.
+fn get(node: &Node, at: SocketAddr, path: &str) -> Result<Vec<u8>, EdgeError> {
+    let mut stream = node.tcp_connect(&at.to_string())?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{path}");
+    let mut lines = answer.windows(4);
+    let header = lines.position(|four| four == b"\r\n\r\n").unwrap();
+    Ok(answer.split_off(header + 4))
+}
+
+#[test]
+fn pages_come_from_nginx() {
+    let test = "pages_come_from_nginx";
+    if std::process::Command::new("nginx")
+        .arg("-v")
+        .output()
+        .is_err()
+    {
+        return skip(test, "no nginx");
+    }
+    everywhere(test, &BOTH, |place| {
+        let folder = std::env::temp_dir().join(format!("bw-nginx-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let page = bytes(3_000_000);
+        std::fs::write(folder.join("page"), &page).unwrap();
+        let at = SocketAddr::new(place.peer_address(false), 8088);
+        let root = folder.display();
+        let config = format!(
+            "daemon off; master_process off; pid {root}/pid; error_log stderr;\n\
+             events {{}}\nhttp {{ access_log off; client_body_temp_path {root}/body;\n\
+             server {{ listen {at}; root {root}; }} }}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), config).unwrap();
+        let nginx = place.peer.run(|| {
+            let mut command = std::process::Command::new("nginx");
+            command.arg("-c").arg(folder.join("nginx.conf"));
+            command.stderr(std::process::Stdio::null()).spawn()
+        });
+        let _nginx = Process(nginx.unwrap());
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let node = Node::new().unwrap();
+        let from = Instant::now();
+        let first = loop {
+            match get(&node, at, "/page") {
+                Ok(page) => break page,
+                // It does not listen yet.
+                Err(error) => assert!(from.elapsed() < LONG, "{error}"),
+            }
+        };
+        assert!(first == page, "another page came");
+        for _ in 0..3 {
+            assert!(get(&node, at, "/page").unwrap() == page);
+        }
+        bridge.stop();
+        std::fs::remove_dir_all(&folder).unwrap();
+    });
+}
