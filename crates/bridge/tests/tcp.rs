@@ -263,3 +263,85 @@ fn pages_come_from_nginx() {
         std::fs::remove_dir_all(&folder).unwrap();
     });
 }
+
+/// A client of the kernel: sends, and gets it back, and then the end.
+fn kernel_client(place: &Place, at: SocketAddr, len: usize) {
+    let mut stream = place.peer.run(|| TcpStream::connect(at)).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    let sent = bytes(len);
+    let mut writer = stream.try_clone().unwrap();
+    let whole = sent.clone();
+    let writing = std::thread::spawn(move || {
+        writer.write_all(&whole).unwrap();
+        writer.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    writing.join().unwrap();
+    assert!(back == sent, "other bytes came back");
+}
+
+#[test]
+fn kernels_connect_to_a_program() {
+    const CLIENTS: usize = 8;
+    everywhere("kernels_connect_to_a_program", &BOTH, |place| {
+        let bridge = Running::start(place, place.config(true)).unwrap();
+        let node = Node::new().unwrap();
+        let mut edge = Edge::new(&node);
+        let options = StreamOptions {
+            local_port: 8080,
+            ..StreamOptions::default()
+        };
+        for is_v6 in [false, true] {
+            // Fewer than there are clients: some have to wait.
+            let at = edge.listen(is_v6, 4, &options).unwrap();
+            assert_eq!(at.port(), 8080);
+            std::thread::scope(|scope| {
+                let clients: Vec<_> = (0..CLIENTS)
+                    .map(|_| scope.spawn(move || kernel_client(place, at, 100_000)))
+                    .collect();
+                serve_echo(&mut edge, CLIENTS);
+                for client in clients {
+                    client.join().unwrap();
+                }
+            });
+        }
+        let error = edge.listen(false, 4, &options).expect_err("it is taken");
+        assert!(error.to_string().contains("8080"), "{error}");
+        bridge.stop();
+    });
+}
+
+/// Sends back what comes, until so many connections have ended.
+fn serve_echo(edge: &mut Edge<'_>, connections: usize) {
+    let mut waiting = std::collections::HashMap::new();
+    let mut ended = 0;
+    let from = Instant::now();
+    while ended < connections {
+        assert!(from.elapsed() < LONG, "{ended} have ended");
+        for id in edge.wait(Some(LONG)).unwrap() {
+            let Some(stream) = edge.stream(id) else {
+                continue;
+            };
+            let back: &mut Vec<u8> = waiting.entry(id).or_default();
+            let mut buffer = vec![0; 65_536];
+            let mut has_ended = false;
+            while back.len() < 500_000 {
+                match stream.try_read(&mut buffer).unwrap() {
+                    Some(0) => {
+                        has_ended = true;
+                        break;
+                    }
+                    Some(len) => back.extend_from_slice(&buffer[..len]),
+                    None => break,
+                }
+            }
+            let len = stream.try_write(back).unwrap();
+            back.drain(..len);
+            if has_ended && back.is_empty() {
+                edge.remove(id).unwrap().finish(LONG).unwrap();
+                ended += 1;
+            }
+        }
+    }
+}

@@ -2,10 +2,12 @@
 
 use crate::clock::{Clock, until};
 use crate::error::EdgeError;
+use crate::listener::EdgeListener;
 use crate::stream::{EdgeStream, StreamOptions};
 use crate::wheel::Wheel;
 use barewire::{ConnectionId, Event, Node};
-use std::collections::HashMap;
+use barewire_tcp::State;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -43,6 +45,11 @@ pub struct Edge<'n> {
     wheel: Wheel<ConnectionId>,
     /// Those whose deadlines may have changed since the last wait.
     touched: Vec<ConnectionId>,
+    listeners: HashMap<ConnectionId, (EdgeListener, usize)>,
+    /// Which connections others open, and through which listener.
+    opening: HashMap<ConnectionId, ConnectionId>,
+    /// Listeners with more to accept than their backlog allows.
+    held: HashSet<ConnectionId>,
     others: Vec<Event>,
 }
 
@@ -56,6 +63,9 @@ impl<'n> Edge<'n> {
             streams: HashMap::new(),
             wheel: Wheel::new(),
             touched: Vec::new(),
+            listeners: HashMap::new(),
+            opening: HashMap::new(),
+            held: HashSet::new(),
             others: Vec::new(),
         }
     }
@@ -79,6 +89,23 @@ impl<'n> Edge<'n> {
         self.streams.insert(id, stream);
         self.schedule(id);
         id
+    }
+
+    /// Has ordinary hosts connect to a port of the bridge. [`wait`](Self::wait) gives their
+    /// connections once they are open. Up to `backlog` of them may be on the way there; more wait.
+    ///
+    /// # Errors
+    /// See [`EdgeListener::new`].
+    pub fn listen(
+        &mut self,
+        is_v6: bool,
+        backlog: usize,
+        options: &StreamOptions,
+    ) -> Result<SocketAddr, EdgeError> {
+        let listener = EdgeListener::new(self.node, is_v6, options)?;
+        let local = listener.local();
+        self.listeners.insert(listener.id(), (listener, backlog));
+        Ok(local)
     }
 
     /// A connection, to read and write.
@@ -117,6 +144,9 @@ impl<'n> Edge<'n> {
     /// # Errors
     /// What [`Node::wait`] says.
     pub fn wait(&mut self, longest: Option<Duration>) -> barewire::Result<Vec<ConnectionId>> {
+        for id in core::mem::take(&mut self.held) {
+            self.accept(id);
+        }
         for id in core::mem::take(&mut self.touched) {
             self.schedule(id);
         }
@@ -126,9 +156,10 @@ impl<'n> Edge<'n> {
         self.node.wait(&mut events, EVENTS_MAX, longest)?;
         let mut touched = Vec::new();
         for event in events {
-            match id_of(&event).filter(|id| self.streams.contains_key(id)) {
-                Some(id) => touched.push(id),
-                None => self.others.push(event),
+            match id_of(&event) {
+                Some(id) if self.streams.contains_key(&id) => touched.push(id),
+                Some(id) if self.listeners.contains_key(&id) => self.accept(id),
+                _ => self.others.push(event),
             }
         }
         touched.extend(self.wheel.due(self.clock.now()));
@@ -141,7 +172,54 @@ impl<'n> Edge<'n> {
             }
             self.schedule(id);
         }
+        touched.retain(|&id| self.is_told(id));
         Ok(touched)
+    }
+
+    /// Takes the connections that others open at a listener.
+    fn accept(&mut self, id: ConnectionId) {
+        let Some((mut listener, backlog)) = self.listeners.remove(&id) else {
+            return;
+        };
+        let mut on_the_way = self.opening.values().filter(|&&of| of == id).count();
+        // What would be too much stays in the queue: a lease that is given up resets its peer.
+        while on_the_way < backlog {
+            match listener.try_accept(self.node) {
+                Ok(Some(stream)) => {
+                    let stream = self.add(stream);
+                    self.opening.insert(stream, id);
+                    on_the_way += 1;
+                }
+                Ok(None) => {
+                    self.listeners.insert(id, (listener, backlog));
+                    return;
+                }
+                // The bridge is gone: the listener is given up, and its connections say so.
+                Err(_) => return,
+            }
+        }
+        self.held.insert(id);
+        self.listeners.insert(id, (listener, backlog));
+    }
+
+    /// Whether the program hears of a connection: not while others have not opened it yet. One that
+    /// never opens goes away.
+    fn is_told(&mut self, id: ConnectionId) -> bool {
+        if !self.opening.contains_key(&id) {
+            return true;
+        }
+        match self.streams.get(&id).map(EdgeStream::state) {
+            Some(State::Opening) => false,
+            Some(State::Closed) | None => {
+                self.opening.remove(&id);
+                self.remove(id);
+                false
+            }
+            Some(State::Open | State::TimeWait) => {
+                self.opening.remove(&id);
+                true
+            }
+        }
     }
 
     fn schedule(&mut self, id: ConnectionId) {

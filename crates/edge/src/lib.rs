@@ -13,6 +13,7 @@
 //! wheel: a timer wheel
 //! packets: packets between a lease and its connection
 //! stream: a TCP connection
+//! listener: a port at which others connect
 //! hub: many connections on one node
 //! node: connections as methods of a node
 //! ```
@@ -22,6 +23,7 @@ mod clock;
 mod error;
 mod hub;
 pub mod lease;
+mod listener;
 mod node;
 mod packets;
 mod stream;
@@ -33,5 +35,6 @@ pub use barewire_proto::edge::message::{
 pub use error::EdgeError;
 pub use hub::Edge;
 pub use lease::{Lease, LeaseError, LeaseOptions};
+pub use listener::EdgeListener;
 pub use node::EdgeNode;
 pub use stream::{EdgeStream, StreamOptions};
