@@ -1,13 +1,15 @@
-//! TCP in a program, through a bridge, with kernels at the other end.
+//! TCP and UDP in a program, through a bridge, with kernels at the other end.
 
 mod common;
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use barewire::Node;
-use barewire_edge::{Edge, EdgeError, EdgeNode, EdgeStream, StreamOptions};
+use barewire_edge::{
+    Edge, EdgeError, EdgeNode, EdgeSocket, EdgeStream, LeaseOptions, StreamOptions,
+};
 use barewire_tcp::State;
 use common::*;
 
@@ -344,4 +346,37 @@ fn serve_echo(edge: &mut Edge<'_>, connections: usize) {
             }
         }
     }
+}
+
+#[test]
+fn datagrams_go_to_a_kernel_and_back() {
+    everywhere("datagrams_go_to_a_kernel_and_back", &BOTH, |place| {
+        for offload in [false, true] {
+            let bridge = Running::start(place, place.config(offload)).unwrap();
+            let node = Node::new().unwrap();
+            for is_v6 in [false, true] {
+                let at = (place.peer_address(is_v6), 0);
+                let kernel = place.peer.run(|| UdpSocket::bind(at)).unwrap();
+                kernel.set_read_timeout(Some(LONG)).unwrap();
+                let to = kernel.local_addr().unwrap();
+                let options = LeaseOptions::default();
+                let mut one = EdgeSocket::connect(&node, to, &options).unwrap();
+                let mut all = EdgeSocket::bind(&node, 5300, is_v6, &options).unwrap();
+                let mut buffer = [0; 2000];
+                for len in [0, 1, 1000, one.datagram_bytes_max()] {
+                    for socket in [&mut one, &mut all] {
+                        let sent = bytes(len);
+                        assert!(socket.try_send_to(&sent, to).unwrap());
+                        let (count, from) = kernel.recv_from(&mut buffer).unwrap();
+                        assert_eq!((&buffer[..count], from), (&sent[..], socket.local()));
+                        kernel.send_to(&sent, from).unwrap();
+                        let back = socket.receive_timeout(LONG).unwrap();
+                        assert_eq!(back, Some((to, sent)));
+                    }
+                }
+                assert_eq!(one.try_receive().unwrap(), None);
+            }
+            bridge.stop();
+        }
+    });
 }

@@ -2,7 +2,7 @@
 //!
 //! A program leases a port of the bridge, for one connection or for all that comes to it ([`lease`]). It gets and sends
 //! IP packets over queues of its own in shared memory, without the kernel. TCP runs in the program itself:
-//! [`EdgeNode::tcp_connect`] opens a connection, and [`Edge`] drives many of them.
+//! [`EdgeNode::tcp_connect`] opens a connection, and [`Edge`] drives many of them. [`EdgeSocket`] is for UDP.
 //!
 //! What a file imports, from the lowest layer up:
 //!
@@ -12,6 +12,7 @@
 //! clock: the time
 //! wheel: a timer wheel
 //! packets: packets between a lease and its connection
+//! datagrams: a UDP socket
 //! stream: a TCP connection
 //! listener: a port at which others connect
 //! hub: many connections on one node
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod datagrams;
 mod error;
 mod hub;
 pub mod lease;
@@ -32,6 +34,7 @@ mod wheel;
 pub use barewire_proto::edge::message::{
     Ask, Checksum, Granted, NAME_DEFAULT, PacketHeader, Protocol, Refusal, Takes,
 };
+pub use datagrams::EdgeSocket;
 pub use error::EdgeError;
 pub use hub::Edge;
 pub use lease::{Lease, LeaseError, LeaseOptions};
