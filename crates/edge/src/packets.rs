@@ -6,13 +6,13 @@ use crate::lease::{Lease, LeaseError, Sent};
 use barewire::ConnectionId;
 use barewire_proto::edge::message::{Checksum, PacketHeader};
 use barewire_tcp::{Checked, Endpoint, MTU_MAX, Outgoing};
-use barewire_units::Instant;
+use barewire_units::{Duration, Instant};
 
 /// How many packets one call takes from the bridge, so that others get their turn.
 const PACKETS_MAX: usize = 256;
 
 /// How long to wait before a full queue to the bridge is tried again.
-const FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(1);
+const FULL_WAIT: Duration = Duration::from_ms(1);
 
 /// An endpoint and the lease whose packets it gets.
 #[derive(Debug)]
@@ -74,13 +74,8 @@ impl<E: Endpoint> Driven<E> {
         if self.pump()? {
             return Ok(());
         }
-        let mut longest = longest;
-        if let Some(deadline) = self.endpoint.next_deadline() {
-            longest = longest.min(until(deadline, self.now()));
-        }
-        if self.waiting.is_some() {
-            longest = longest.min(FULL_WAIT);
-        }
+        let wake = self.next_deadline().map(|at| until(at, self.now()));
+        let longest = wake.map_or(longest, |wake| longest.min(wake));
         self.take(Some(longest))?;
         self.pump()?;
         Ok(())
@@ -155,9 +150,10 @@ impl<E: Endpoint> Driven<E> {
 
     /// When to call [`Self::pump`] even if nothing comes.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let full = self
-            .waiting
-            .map(|_| self.now() + barewire_units::Duration::from_ms(1));
-        self.endpoint.next_deadline().into_iter().chain(full).min()
+        match self.waiting {
+            // Until there is room, the endpoint is not asked, so its deadline may have passed.
+            Some(_) => Some(self.now().saturating_add(FULL_WAIT)),
+            None => self.endpoint.next_deadline(),
+        }
     }
 }

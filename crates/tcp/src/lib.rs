@@ -12,8 +12,10 @@
 //! | selective acknowledgements both ways, losses, repairs, timers, congestion window | here |
 //! | window scaling, segment size, half-close, reset, keep-alive, Nagle (off unless asked for) | here and there |
 //!
-//! What is not there: timestamps, explicit congestion notification, urgent data, fast open, a
-//! change of the packet size on the way (path MTU discovery), fragments, IPv6 extension headers.
+//! What is not there: timestamps, explicit congestion notification, urgent data, fast open, fragments,
+//! IPv6 extension headers, and whatever hosts on the way say by ICMP: an end that cannot be reached
+//! is found out by the timeout, and a path with shorter packets than [`Config::mtu`] says is not
+//! found out.
 //!
 //! ```
 //! use barewire_tcp::{Config, Endpoint, Listener, State, Tcp};
