@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `list`, `show`, `new` | `plans` |
 //! | `run`, `sweep` | `run` |
+//! | `draw` | `draw` |
 //! | `plot` | `plot` |
 //! | `reproduce`, and `sweep` of a system | `reproduce` |
 //! | `calibrate` | `calibrate` |
@@ -15,6 +16,7 @@
 
 mod args;
 pub mod calibrate;
+mod draw;
 mod emulate;
 mod error;
 mod plans;
@@ -47,6 +49,9 @@ pub enum LabCommand {
     /// Run a plan, or the published tables of a system, while keys take several values
     #[command(after_help = run::AFTER_SWEEP)]
     Sweep(Box<run::SweepArgs>),
+    /// Draw the network that a plan describes
+    #[command(after_help = draw::AFTER_DRAW)]
+    Draw(draw::DrawArgs),
     /// Plot the tables of a result
     Plot(plot::PlotArgs),
     /// Run systems, and compare their results with the published values
@@ -68,6 +73,7 @@ pub fn run(command: &LabCommand) -> Result<()> {
         LabCommand::New(args) => plans::new(lab, args),
         LabCommand::Run(args) => run::run(lab, args),
         LabCommand::Sweep(args) => run::sweep(lab, args),
+        LabCommand::Draw(args) => draw::draw(lab, args),
         LabCommand::Plot(args) => plot::plot(args),
         LabCommand::Reproduce(args) => reproduce::reproduce_all(lab, args),
         LabCommand::Calibrate(args) => Ok(calibrate::calibrate(args)?),

@@ -96,7 +96,7 @@ fn every_plan_is_listed_with_its_question_and_shown_whole() {
     let plans = PlanSource::default().plans();
     assert!(!plans.is_empty());
     for plan in plans {
-        let line = format!("{} {}", plan.name(), words(plan.experiment.question));
+        let line = format!("{} {}", plan.name(), words(&plan.question()));
         assert!(
             words(&listed).contains(&line),
             "{line} is missing: {listed}"
@@ -112,6 +112,58 @@ fn every_plan_is_listed_with_its_question_and_shown_whole() {
             assert_eq!(folder.done(&["show", fragment]).0, *text);
         }
     }
+}
+
+/// After a change that is meant: `barewire lab draw network-five -o docs/pictures/network-five.svg`.
+#[test]
+fn a_network_is_drawn_as_text_and_as_the_picture_in_the_book() {
+    const PICTURE: &str = include_str!("../../../docs/pictures/network-five.svg");
+    let folder = Folder::new("lab-plans-draw");
+    let (drawn, _) = folder.done(&["draw", "network-five"]);
+    assert!(
+        drawn.starts_with("host backbone (mvme147, card-v1s)\n└─ ring backbone-ring "),
+        "{drawn}"
+    );
+    assert_eq!(drawn.matches("unit ").count(), 4, "{drawn}");
+    let (_, besides) = folder.done(&["draw", "network-five", "-o", "five.svg"]);
+    assert_eq!(besides, "wrote five.svg\n");
+    assert_eq!(folder.read("five.svg"), PICTURE);
+    let said = folder.refused(&["draw", PLAN]);
+    assert!(
+        said.contains("has one network and no picture of it"),
+        "{said}"
+    );
+}
+
+/// A network of one's own, from the first line to a sweep and its plots.
+#[test]
+fn a_network_is_begun_run_swept_kept_and_plotted() {
+    let folder = Folder::new("lab-plans-network");
+    folder.done(&["new", "mine", "--from", "network-ping"]);
+    let (first, _) = folder.done(&["run", "mine.toml", "-o", "kept"]);
+    assert_eq!(
+        folder.done(&["run", "kept"]).0.lines().last(),
+        first.lines().last()
+    );
+    let sweep = [
+        "sweep",
+        "mine.toml",
+        "--over",
+        "links.cable.length=10 m, 1 km",
+        "-o",
+        "swept",
+    ];
+    let (swept, _) = folder.done(&sweep);
+    assert!(swept.contains("links.cable.length"), "{swept}");
+    folder.done(&["plot", "swept"]);
+    folder.done(&["run", "mine.toml", "--replications", "3"]);
+    let wrong = folder
+        .read("mine.toml")
+        .replace("\"server\"]", "\"sever\"]");
+    folder.write("wrong.toml", &wrong);
+    let said = folder.refused(&["run", "wrong.toml"]);
+    assert!(said.contains("did you mean `server`?"), "{said}");
+    assert!(said.contains("wrong.toml:"), "{said}");
 }
 
 #[test]

@@ -62,6 +62,13 @@ impl<E: Event> Simulator<E> {
         self.queue.len()
     }
 
+    /// When the next event is to come, if there is one.
+    #[must_use]
+    pub fn next_time(&mut self) -> Option<Instant> {
+        let next_ps = self.queue.next_ps()?;
+        Some(Instant::ORIGIN + Duration::from_ps(next_ps))
+    }
+
     /// The hash over every event so far: when, of what class and node, and what.
     #[must_use]
     pub const fn trace_hash(&self) -> u64 {

@@ -41,6 +41,7 @@
 //! results: what came out of a plan
 //! chart: drawings of any table
 //! page: any tables as a page
+//! picture: networks, drawn
 //! ```
 #![forbid(unsafe_code)]
 
@@ -56,6 +57,7 @@ mod over;
 mod page;
 pub mod parameters;
 mod pcap;
+pub mod picture;
 pub mod plan;
 mod plot;
 mod report;

@@ -18,6 +18,7 @@
 //! | step | module |
 //! |---|---|
 //! | text to entries with their places | `document` |
+//! | a network that the plan describes itself, and where what is wrong with it stands | `described` |
 //! | entries over the defaults, checked; who is to blame | `resolve` |
 //! | names of plans and fragments, from files or built in | `source` |
 //! | the texts that are shown, kept with a result, or begun with | `write` |
@@ -26,7 +27,9 @@
 //! the fragments of the command line, its changes. Nothing runs before all of it is checked,
 //! and what is wrong is reported at the line that says so.
 
+mod described;
 mod document;
+mod reason;
 mod resolve;
 mod source;
 #[cfg(test)]

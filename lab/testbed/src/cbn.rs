@@ -18,8 +18,8 @@
 mod capture;
 mod emulation;
 mod experiments;
-mod parameters;
-mod runs;
+pub(crate) mod parameters;
+pub(crate) mod runs;
 mod scalars;
 #[cfg(test)]
 mod tests;

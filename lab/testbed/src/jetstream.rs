@@ -17,17 +17,17 @@
 //! stands in `experiments`. Source: jet93.
 
 mod cells;
-mod experiments;
-mod lan;
-mod load;
-mod net;
-mod parameters;
+pub(crate) mod experiments;
+pub(crate) mod lan;
+pub(crate) mod load;
+pub(crate) mod net;
+pub(crate) mod parameters;
 mod ring;
 mod rotation;
 mod segment;
 mod stream;
 mod tcp;
-mod traffic;
+pub(crate) mod traffic;
 mod wait;
 
 use barewire_models::afterburner::Stack;

@@ -13,6 +13,7 @@
 //! figures: times as numbers
 //! experiment: questions, inputs, result tables
 //! emulation: networks that carry packets from outside
+//! sketch: networks as pictures show them
 //! replicate: runs on all processors
 //! sweep: the runs of an experiment
 //! system: a published system
@@ -26,6 +27,7 @@
 //! penn: the Penn ATM host interface
 //! rdma: the ring over an RDMA card
 //! workbench: a card of one's own design
+//! network: networks that plans describe
 //! systems: the table of systems
 //! ```
 #![forbid(unsafe_code)]
@@ -43,21 +45,24 @@ mod experiment;
 mod figures;
 pub mod jetstream;
 pub mod kek;
+pub mod network;
 pub mod penn;
 pub mod rdma;
 mod refuse;
 mod replicate;
 mod reproduction;
 mod sizes;
+mod sketch;
 mod sweep;
 mod system;
 mod systems;
 pub mod workbench;
 
-pub use error::SystemError;
+pub use error::{Fault, SystemError};
 pub use experiment::{
     Cell, Column, Experiment, LinkCapture, LinkPacket, Outcome, Progress, Setting, Table,
 };
 pub use replicate::replicate;
+pub use sketch::{Join, Shape, Sketch, Thing};
 pub use system::{Finding, System};
 pub use systems::systems;

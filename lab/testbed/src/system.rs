@@ -13,6 +13,7 @@
 use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Setting};
+use crate::sketch::Sketch;
 
 /// One value that an experiment found.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,6 +65,23 @@ pub trait System: Sync {
         _wanted: &Wanted,
     ) -> Result<Box<dyn Emulated>, SystemError> {
         Err(SystemError::NoPackets(self.name()))
+    }
+
+    /// The tables that a plan of this system describes its network with: their keys are the
+    /// parameters. Empty where the system has parameters of its own.
+    fn sections(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whole plans that it has built in, beside those of its experiments, each with its text.
+    fn plans(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// The network of these parameters as a picture shows it, if it can be drawn.
+    fn sketch(&self, parameters: &str) -> Option<Result<Sketch, SystemError>> {
+        let _ = parameters;
+        None
     }
 
     /// Pieces of plans that it offers by name, each with its text: `[parameters]` and

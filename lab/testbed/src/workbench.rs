@@ -17,16 +17,18 @@
 //! they are the papers' systems, and what the system reproduces: that is the test of the
 //! workbench itself, and nothing is fitted for it.
 
-mod bench;
+pub(crate) mod bench;
 mod capture;
 mod experiments;
-mod length;
-mod parameters;
-mod path;
-mod presets;
+pub(crate) mod length;
+pub(crate) mod parameters;
+pub(crate) mod path;
+pub(crate) mod presets;
 #[cfg(test)]
 mod tests;
 mod validation;
+
+pub(crate) use experiments::common::events;
 
 use crate::error::SystemError;
 use crate::experiment::Experiment;

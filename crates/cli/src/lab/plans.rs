@@ -41,7 +41,7 @@ pub fn list(lab: PlanSource) -> Result<()> {
     let plans: Vec<(String, String)> = lab
         .plans()
         .iter()
-        .map(|plan| (plan.name(), plan.experiment.question.to_owned()))
+        .map(|plan| (plan.name(), plan.question()))
         .collect();
     out += &named("plan", "question", &plans);
     let of = |system: &&'static dyn System| {

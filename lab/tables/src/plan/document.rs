@@ -93,6 +93,16 @@ pub(super) struct Piece {
     pub place: Place,
 }
 
+/// Where a table is headed, or begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Heading {
+    /// Its key, without its section's name in front: `hosts.a`.
+    pub key: String,
+    pub place: Place,
+    /// It stands beside the sections, not below `[parameters]`.
+    pub beside: bool,
+}
+
 /// A text, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Document {
@@ -102,6 +112,11 @@ pub(super) struct Document {
     /// Keys above the sections that are none of [`HEAD`]; what to say of them depends on
     /// the experiment.
     pub strays: Vec<Entry>,
+    /// What stands in tables beside the sections: the network that a plan describes, if its
+    /// system has no parameters of its own.
+    pub described: Vec<Entry>,
+    /// The tables of the network, whether in that form or below `[parameters]`.
+    pub headings: Vec<Heading>,
 }
 
 impl Document {
@@ -124,6 +139,9 @@ impl Document {
             text,
             source,
             entries: Vec::new(),
+            headings: Vec::new(),
+            described: Vec::new(),
+            beside: false,
             faults: Vec::new(),
         };
         let mut document = Document::default();
@@ -143,12 +161,7 @@ impl Document {
                     continue;
                 }
                 _ => {
-                    let (_, mut entry) = reading.entry(Section::Head, name, value);
-                    let at = key.span().start;
-                    entry.place = reading.place(at);
-                    if value.get_ref().is_table() {
-                        entry.given = Given::Literal(String::new());
-                    }
+                    let (at, entry) = reading.stray(key, value);
                     strays.push((at, entry));
                     continue;
                 }
@@ -171,14 +184,37 @@ impl Document {
         };
         document.entries = in_order(reading.entries);
         document.strays = in_order(strays);
+        document.described = in_order(reading.described);
+        document.headings = reading.headings;
         Ok(document)
     }
 
-    /// What a fragment may not hold.
-    pub fn faults_of_fragment(&self) -> Vec<Fault> {
+    /// What it holds, the tables named `sections` included.
+    pub fn all(&self, sections: &[&str]) -> Vec<Entry> {
+        let is_of = |entry: &&Entry| {
+            let section = entry.key.split('.').next().unwrap_or_default();
+            sections.contains(&section)
+        };
+        let described = self.described.iter().filter(is_of);
+        self.entries.iter().chain(described).cloned().collect()
+    }
+
+    /// The headings of tables that belong to the network.
+    pub fn headings_of(&self, sections: &[&str]) -> Vec<Heading> {
+        let belongs = |heading: &&Heading| {
+            let section = heading.key.split('.').next().unwrap_or_default();
+            !heading.beside || sections.contains(&section)
+        };
+        self.headings.iter().filter(belongs).cloned().collect()
+    }
+
+    /// What a fragment may not hold; `sections` are tables that it may have.
+    pub fn faults_of_fragment(&self, sections: &[&str]) -> Vec<Fault> {
         const ONLY: &str = "a fragment holds [inputs] and [parameters], and nothing else";
         let of_head = |entry: &&Entry| entry.section == Section::Head;
-        let keys = self.entries.iter().filter(of_head).chain(&self.strays);
+        let strays = self.strays.iter();
+        let strays = strays.filter(|stray| !sections.contains(&stray.key.as_str()));
+        let keys = self.entries.iter().filter(of_head).chain(strays);
         let mut faults: Vec<Fault> = keys.map(|entry| entry.fault(ONLY)).collect();
         faults.extend(self.with.iter().map(|piece| Fault {
             place: piece.place.clone(),
@@ -194,6 +230,11 @@ struct Reading<'a> {
     source: &'a str,
     /// With where they begin.
     entries: Vec<(usize, Entry)>,
+    headings: Vec<Heading>,
+    /// What stands in tables beside the sections.
+    described: Vec<(usize, Entry)>,
+    /// What is read stands beside the sections.
+    beside: bool,
     faults: Vec<Fault>,
 }
 
@@ -216,9 +257,41 @@ impl Reading<'_> {
         (span.start, entry)
     }
 
+    /// A key that is none of the head's; if it is a table, what stands in it is kept, too.
+    fn stray(
+        &mut self,
+        key: &Spanned<Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> (usize, Entry) {
+        let name: &str = key.get_ref();
+        let (_, mut entry) = self.entry(Section::Head, name, value);
+        let at = key.span().start;
+        entry.place = self.place(at);
+        if let DeValue::Table(table) = value.get_ref() {
+            entry.given = Given::Literal(String::new());
+            let before = self.entries.len();
+            self.beside = true;
+            self.heading(name, at);
+            self.collect(Section::Parameters, &format!("{name}."), table);
+            self.beside = false;
+            self.described.extend(self.entries.drain(before..));
+        }
+        (at, entry)
+    }
+
+    fn heading(&mut self, key: &str, at: usize) {
+        let place = self.place(at);
+        let key = key.to_owned();
+        let beside = self.beside;
+        self.headings.push(Heading { key, place, beside });
+    }
+
     fn collect(&mut self, section: Section, above: &str, table: &DeTable<'_>) {
-        for (key, value) in table {
-            let key = format!("{above}{}", key.get_ref());
+        for (name, value) in table {
+            let key = format!("{above}{}", name.get_ref());
+            if section == Section::Parameters && value.get_ref().is_table() {
+                self.heading(&key, name.span().start);
+            }
             match value.get_ref() {
                 DeValue::Table(table) => self.collect(section, &format!("{key}."), table),
                 DeValue::Array(items) if !is_inline(self.text, value) => {
@@ -314,7 +387,12 @@ pub(super) fn number_of(entry: &Entry, least: u64, greatest: u64) -> Result<u64,
 }
 
 /// What to say of a key above the sections that does not belong there.
-pub(super) fn stray_problem(key: &str, inputs: &[String], parameters: &[String]) -> String {
+pub(super) fn stray_problem(
+    key: &str,
+    inputs: &[String],
+    parameters: &[String],
+    sections: &[&str],
+) -> String {
     let is_table_of = |keys: &[String]| {
         keys.iter()
             .any(|known| known.starts_with(&format!("{key}.")))
@@ -325,6 +403,11 @@ pub(super) fn stray_problem(key: &str, inputs: &[String], parameters: &[String])
     if parameters.iter().any(|known| known == key) || is_table_of(parameters) {
         return format!("it is a parameter: write parameters.{key}, or put it below [parameters]");
     }
-    let known = HEAD.into_iter().chain([WITH, "[inputs]", "[parameters]"]);
+    let sections: Vec<String> = match sections.is_empty() {
+        true => vec!["[parameters]".to_owned()],
+        false => sections.iter().map(|name| format!("[{name}]")).collect(),
+    };
+    let sections = sections.iter().map(String::as_str);
+    let known = HEAD.into_iter().chain([WITH, "[inputs]"]).chain(sections);
     format!("no such key; {}", suggest::expected(key, known))
 }

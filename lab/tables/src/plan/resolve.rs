@@ -2,8 +2,10 @@
 
 use barewire_testbed::{Experiment, Progress, Setting, System, SystemError};
 
+use super::document::Heading;
 use super::document::{Entry, Given, Section};
-use super::{Changed, Fault, Place};
+use super::reason::reason;
+use super::{Changed, Fault, Place, described};
 use crate::parameters::{self, ParameterError, literal_at, literal_value};
 use crate::suggest;
 
@@ -17,6 +19,8 @@ pub(super) struct Base<'a> {
     pub system: &'static dyn System,
     pub experiment: &'static Experiment,
     pub seed: u64,
+    /// The network that the plan describes, in place of the system's own parameters.
+    pub network: Option<&'a str>,
 }
 
 /// Inputs and parameters, whole.
@@ -36,10 +40,18 @@ impl Texts {
 }
 
 impl Base<'_> {
+    /// The plan as a whole.
+    pub fn place(&self) -> Place {
+        Place {
+            source: self.name.to_owned(),
+            line: None,
+        }
+    }
+
     fn defaults(&self) -> Texts {
         Texts {
             inputs: self.experiment.inputs.to_owned(),
-            parameters: self.system.parameters().to_owned(),
+            parameters: self.network.unwrap_or(self.system.parameters()).to_owned(),
         }
     }
 
@@ -69,6 +81,43 @@ impl Base<'_> {
             (Err(together), _) => Err(some_of(alone(), || together)),
             (_, Err(error)) => Err(some_of(alone(), || vec![self.blame(&entries, &error)])),
         }
+    }
+
+    /// Resolves as the plan's system asks: over its parameters, or as a network.
+    pub fn resolve_plan(
+        &self,
+        entries: Vec<Entry>,
+        headings: &[Heading],
+    ) -> Result<(Texts, Vec<Changed>), Vec<Fault>> {
+        match self.system.sections().is_empty() {
+            true => self.resolve(entries),
+            false => self.resolve_described(&entries, headings),
+        }
+    }
+
+    /// The same for a plan that describes its network: inputs over their defaults, the network
+    /// as it is.
+    pub fn resolve_described(
+        &self,
+        entries: &[Entry],
+        headings: &[Heading],
+    ) -> Result<(Texts, Vec<Changed>), Vec<Fault>> {
+        let network = described::of_network(entries);
+        let inputs = entries.iter().filter(|it| it.section == Section::Inputs);
+        let inputs = last_of_each(inputs.cloned().collect());
+        let (text, mut changes) = described::put(self.system, &network, headings)?;
+        let whole = Base {
+            network: Some(&text),
+            ..*self
+        };
+        if let Err(error @ SystemError::Faults(_)) = whole.check(&whole.defaults()) {
+            let mut faults = described::faults_of(&self.place(), &error, &network, headings);
+            faults.extend(whole.put(&inputs).err().unwrap_or_default());
+            return Err(faults);
+        }
+        let (texts, of_inputs) = whole.resolve(inputs)?;
+        changes.extend(of_inputs);
+        Ok((texts, changes))
     }
 
     /// What is wrong with an entry whatever the others are: it cannot be put in its place, or
@@ -148,10 +197,7 @@ impl Base<'_> {
         match blamed {
             Some((count, error)) if count > 0 => entries[count - 1].fault(reason(&error)),
             _ => Fault {
-                place: Place {
-                    source: self.name.to_owned(),
-                    line: None,
-                },
+                place: self.place(),
                 entry: String::new(),
                 problem: reason(error),
             },
@@ -216,35 +262,4 @@ fn last_of_each(entries: Vec<Entry>) -> Vec<Entry> {
 
 fn is_contradiction(error: &SystemError) -> bool {
     matches!(error, SystemError::Contradiction(_))
-}
-
-/// What is wrong, without the line of a default text that nobody sees.
-pub(super) fn reason(error: &SystemError) -> String {
-    match error {
-        SystemError::Parameters(error) | SystemError::Inputs(error) => {
-            in_words(&error.message().replace('\n', ", "))
-        }
-        SystemError::Contradiction(text) => text.clone(),
-        SystemError::NoPackets(_) => error.to_string(),
-    }
-}
-
-/// Numbers as people call them, where the reader of TOML has the names of Rust's types.
-fn in_words(message: &str) -> String {
-    let types = [
-        ("expected usize", "expected a whole number, 0 or more"),
-        ("expected u64", "expected a whole number, 0 or more"),
-        (
-            "expected u32",
-            "expected a whole number from 0 to 4294967295",
-        ),
-        ("expected u16", "expected a whole number from 0 to 65535"),
-        ("expected u8", "expected a whole number from 0 to 255"),
-        ("expected f64", "expected a number"),
-    ];
-    let found = types.iter().find(|(name, _)| message.ends_with(name));
-    found.map_or_else(
-        || message.to_owned(),
-        |(name, words)| message.replace(name, words),
-    )
 }

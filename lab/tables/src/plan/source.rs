@@ -35,13 +35,32 @@ pub struct BuiltIn {
     pub system: &'static dyn System,
     /// What.
     pub experiment: &'static Experiment,
+    /// Of a plan that describes a network: its name and its text.
+    pub described: Option<(&'static str, &'static str)>,
 }
 
 impl BuiltIn {
     /// `cbn-load`.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}-{}", self.system.name(), self.experiment.name)
+        match self.described {
+            Some((name, _)) => name.to_owned(),
+            None => format!("{}-{}", self.system.name(), self.experiment.name),
+        }
+    }
+
+    /// What is asked: of a network that is described, how its text begins.
+    #[must_use]
+    pub fn question(&self) -> String {
+        let Some((_, text)) = self.described else {
+            return self.experiment.question.to_owned();
+        };
+        let comment = text.lines().map_while(|line| line.strip_prefix('#'));
+        let comment: Vec<&str> = comment
+            .map(str::trim)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        comment.join(" ")
     }
 }
 
@@ -80,7 +99,23 @@ impl PlanSource {
         let of = |system: &&'static dyn System| {
             let system = *system;
             let experiments = system.experiments().iter();
-            experiments.map(move |experiment| BuiltIn { system, experiment })
+            let described = system.plans().iter().filter_map(move |plan| {
+                let experiment = system.experiments().first()?;
+                let described = Some(*plan);
+                Some(BuiltIn {
+                    system,
+                    experiment,
+                    described,
+                })
+            });
+            // Where the network is the plan's, there is none without a plan.
+            let own = experiments.filter(move |_| system.sections().is_empty());
+            own.map(move |experiment| BuiltIn {
+                system,
+                experiment,
+                described: None,
+            })
+            .chain(described)
         };
         self.systems.iter().flat_map(of).collect()
     }
@@ -106,7 +141,7 @@ impl PlanSource {
     /// No such plan, or one that cannot be read.
     pub fn open(&self, name: &str) -> Result<Draft, PlanError> {
         if let Some(plan) = self.built_in(name) {
-            return Ok(draft_of(plan));
+            return draft_of(plan);
         }
         let path = Path::new(name);
         let of_result = path.join(OF_RESULT);
@@ -194,7 +229,9 @@ impl PlanSource {
             system,
             experiment,
             seed: 1,
+            network: None,
         };
+        let sections = system.sections();
         let mut faults = strays(&base, &draft.document.strays);
         let seed = head.number("seed", 1, 0, i64::MAX as u64);
         base.seed = kept(seed, &mut faults);
@@ -209,17 +246,18 @@ impl PlanSource {
             .iter()
             .map(|name| piece_of_command(name))
             .collect();
+        let mut headings = Vec::new();
         let mut fragments = |pieces: &[Piece]| -> Option<Vec<Entry>> {
             let found = pieces.iter().map(|piece| {
-                let entries = self.fragment_entries(system, piece);
-                entries.map_err(|found| faults.extend(found)).ok()
+                let document = self.document_of(system, piece);
+                let document = document.map_err(|found| faults.extend(found)).ok()?;
+                headings.extend(document.headings_of(sections));
+                Some(document.all(sections))
             });
             // All of them, so that all their faults are found.
             let found: Vec<Option<Vec<Entry>>> = found.collect();
-            found
-                .into_iter()
-                .collect::<Option<Vec<_>>>()
-                .map(|it| it.concat())
+            let found: Option<Vec<_>> = found.into_iter().collect();
+            found.map(|it| it.concat())
         };
         let below = fragments(&draft.document.with);
         let above = fragments(&from_command);
@@ -227,10 +265,11 @@ impl PlanSource {
         let (Some(below), Some(above)) = (below, above) else {
             return Err(faults);
         };
-        let mut entries = [below, draft.document.entries.clone(), above, set.clone()].concat();
+        headings.extend(draft.document.headings_of(sections));
+        let mut entries = [below, draft.document.all(sections), above, set.clone()].concat();
         entries.retain(|entry| entry.section != Section::Head);
-        let resolved = base.resolve(entries).map_err(|found| faults.extend(found));
-        match resolved {
+        let resolved = base.resolve_plan(entries, &headings);
+        match resolved.map_err(|found| faults.extend(found)) {
             Ok((texts, changes)) if faults.is_empty() => Ok(Plan {
                 name: draft.name.clone(),
                 title,
@@ -270,9 +309,11 @@ impl PlanSource {
             entry.fault(format!("no such system; {expected}"))
         })?;
         let known: Vec<&str> = system.experiments().iter().map(|it| it.name).collect();
-        let entry = head
-            .get("experiment")
-            .ok_or_else(|| missing("experiment", &known))?;
+        let entry = match (head.get("experiment"), system.experiments()) {
+            (Some(entry), _) => entry,
+            (None, [only]) if !system.sections().is_empty() => return Ok((system, only)),
+            (None, _) => return Err(missing("experiment", &known)),
+        };
         let name = text_of(entry)?;
         let found = system.experiments().iter().find(|it| it.name == name);
         let experiment = found.ok_or_else(|| {
@@ -285,11 +326,11 @@ impl PlanSource {
         Ok((system, experiment))
     }
 
-    fn fragment_entries(
+    fn document_of(
         &self,
         system: &'static dyn System,
         piece: &Piece,
-    ) -> Result<Vec<Entry>, Vec<Fault>> {
+    ) -> Result<Document, Vec<Fault>> {
         let known = system.fragments().iter();
         let built_in = known.clone().find(|(name, _)| *name == piece.name);
         let (text, source, folder) = match built_in {
@@ -326,8 +367,8 @@ impl PlanSource {
             }
         };
         let document = Document::read(&text, &source, &folder)?;
-        match document.faults_of_fragment() {
-            faults if faults.is_empty() => Ok(document.entries),
+        match document.faults_of_fragment(system.sections()) {
+            faults if faults.is_empty() => Ok(document),
             faults => Err(faults),
         }
     }
@@ -370,8 +411,11 @@ fn kept<T: Default>(result: Result<T, Fault>, faults: &mut Vec<Fault>) -> T {
 fn strays(base: &Base<'_>, strays: &[Entry]) -> Vec<Fault> {
     let inputs = base.keys(Section::Inputs);
     let parameters = base.keys(Section::Parameters);
-    let fault = |entry: &Entry| entry.fault(stray_problem(&entry.key, &inputs, &parameters));
-    strays.iter().map(fault).collect()
+    let sections = base.system.sections();
+    let fault =
+        |entry: &Entry| entry.fault(stray_problem(&entry.key, &inputs, &parameters, sections));
+    let is_other = |entry: &&Entry| !sections.contains(&entry.key.as_str());
+    strays.iter().filter(is_other).map(fault).collect()
 }
 
 /// A fragment of the command line.
@@ -404,8 +448,15 @@ impl<'a> Head<'a> {
     }
 }
 
-fn draft_of(plan: BuiltIn) -> Draft {
+fn draft_of(plan: BuiltIn) -> Result<Draft, PlanError> {
     let name = plan.name();
+    if let Some((_, text)) = plan.described {
+        return Ok(Draft {
+            document: Document::read(text, &name, Path::new("")).map_err(PlanError::Faults)?,
+            source: name.clone(),
+            name,
+        });
+    }
     let entry = |key: &str, value: &str| Entry {
         section: Section::Head,
         key: key.to_owned(),
@@ -419,14 +470,14 @@ fn draft_of(plan: BuiltIn) -> Draft {
         entry("system", plan.system.name()),
         entry("experiment", plan.experiment.name),
     ];
-    Draft {
+    Ok(Draft {
         source: name.clone(),
         document: Document {
             entries,
             ..Document::default()
         },
         name,
-    }
+    })
 }
 
 /// The file's name without its ending; of a result's plan the folder's.

@@ -497,7 +497,8 @@ fn built_in_plans_are_good_and_their_texts_read_back() {
         }
     }
     // Whatever a system's parameters look like, they read back below [parameters].
-    for system in lab.systems() {
+    let given = |system: &&&'static dyn System| system.sections().is_empty();
+    for system in lab.systems().iter().filter(given) {
         let experiment = sample::PLANS.built_in("sample-names").unwrap().experiment;
         let plan = Plan {
             name: system.name().to_owned(),
@@ -539,14 +540,132 @@ fn nothing_runs_in_a_check() {
     assert!(!Path::new("mine.toml").exists());
 }
 
+/// A network whose mistakes stand at known lines.
+const NETWORK: &str = "\
+system = \"network\"
+
+[hosts.client]
+like = \"pc733\"
+[hosts.server]
+
+[cards.client]
+host = \"client\"
+[cards.server]
+host = \"server\"
+
+[links.cable]
+ends = [\"client\", \"server\"]
+
+[programs.ping]
+kind = \"ping\"
+from = \"client\"
+to = \"server\"
+size = \"64 B\"
+";
+
+fn described(text: &str, wanted: &Wanted) -> Result<Plan, PlanError> {
+    let folder = Folder::new(&format!("described-{}", text.len()));
+    let path = folder.write("mine.toml", text);
+    let lab = PlanSource::default();
+    lab.resolve(&lab.open(&path)?, wanted)
+}
+
+fn said(text: &str, wanted: &Wanted) -> Vec<String> {
+    match described(text, wanted) {
+        Ok(_) => Vec::new(),
+        Err(PlanError::Faults(faults)) => faults
+            .iter()
+            .map(|fault| {
+                let text = fault.to_string();
+                match text.split_once("mine.toml") {
+                    Some((_, rest)) => format!("mine.toml{rest}"),
+                    None => text,
+                }
+            })
+            .collect(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+#[test]
+fn a_plan_may_describe_its_network_and_mistakes_are_found_at_their_lines() {
+    let plain = Wanted::default();
+    assert_eq!(said(NETWORK, &plain), Vec::<String>::new());
+    let wrong = NETWORK
+        .replace("\"pc733\"", "\"pc773\"")
+        .replace("\"server\"]", "\"sever\"]")
+        .replace("host = \"server\"", "hots = \"server\"")
+        .replace(
+            "size = \"64 B\"",
+            "size = \"64 parsecs\"\n[hosts.third]\n[swiches.s]",
+        );
+    let found = said(&wrong, &plain);
+    for line in [
+        "mine.toml:4: hosts.client.like = \"pc773\": no such host; did you mean `pc733`?",
+        "mine.toml:9: cards.server: no `host`; expected the name of a host",
+        "mine.toml:13: links.cable.ends = [\"client\", \"sever\"]: no such port `sever`; did you mean `server`?",
+        "mine.toml:20: hosts.third: it has no card: expected [cards.NAME] with host = \"third\"",
+    ] {
+        assert!(found.iter().any(|one| one == line), "{line}: {found:#?}");
+    }
+    let starts = [
+        "mine.toml:5: hosts.server: it has no card",
+        "mine.toml:19: programs.ping.size = \"64 parsecs\": ",
+        "mine.toml:21: swiches: no such key; did you mean `[switches]`?",
+    ];
+    for start in starts {
+        assert!(
+            found.iter().any(|one| one.starts_with(start)),
+            "{start}: {found:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_network_takes_changes_and_tells_them() {
+    let set = |changes: &[&str]| wanted(changes, &[]);
+    let plan = described(
+        NETWORK,
+        &set(&["programs.ping.size=1 KiB", "hosts.server.processors=2"]),
+    )
+    .unwrap();
+    let told: Vec<String> = plan.changes.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "programs.ping.size = \"1 KiB\" (was \"64 B\")",
+            "hosts.server.processors = 2 (was not given)",
+        ]
+    );
+    let wrong = said(NETWORK, &set(&["hosts.server.processors=3"]));
+    assert_eq!(
+        wrong,
+        ["--set: hosts.server.processors = 3: host.processors: found 3, expected 1 to 2"]
+    );
+    // The whole plan, read again, is the same.
+    let again = described(&plan.to_toml(), &Wanted::default()).unwrap();
+    assert_eq!(again.parameters, plan.parameters);
+}
+
 proptest::proptest! {
+    /// Whatever stands in the description of a network, it is read or refused, at a line.
+    #[test]
+    fn no_description_of_a_network_panics(body in "(\\[[a-z]{0,8}s\\.[a-z]{1,3}\\]\n([a-z]{1,6} = [a-z0-9\"{}\\[\\]]{0,8}\n){0,3}){0,3}") {
+        let text = format!("{NETWORK}{body}");
+        if let Err(PlanError::Faults(faults)) = described(&text, &Wanted::default()) {
+            for fault in faults {
+                proptest::prop_assert!(fault.place.line.is_some(), "{fault}");
+            }
+        }
+    }
+
     /// Whatever stands in a plan, it is read or refused.
     #[test]
     fn nothing_that_people_write_panics(body in "[a-z.=\"\\[\\]0-9 \n{},#]{0,80}") {
         let text = format!("{HEAD}{body}");
         let document = super::document::Document::read(&text, "t", Path::new(""));
         if let Ok(document) = document {
-            let _ = document.faults_of_fragment();
+            let _ = document.faults_of_fragment(&[]);
         }
         let _ = open_with(&text, &Wanted::default());
     }

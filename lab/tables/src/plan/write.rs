@@ -32,7 +32,13 @@ impl Plan {
         let _ = writeln!(out, "experiment = {}", quoted(self.experiment.name));
         let _ = writeln!(out, "seed = {}", self.seed);
         let _ = writeln!(out, "replications = {}", self.replications);
+        let described = !self.system.sections().is_empty();
         for (name, text) in [("inputs", &self.inputs), ("parameters", &self.parameters)] {
+            if described && name == "parameters" {
+                // The network's own tables stand by themselves.
+                let _ = write!(out, "\n{}", self.marked("", text));
+                continue;
+            }
             let _ = write!(
                 out,
                 "\n[{name}]\n{}",
@@ -45,8 +51,15 @@ impl Plan {
     fn marked(&self, name: &str, text: &str) -> String {
         let mut text = text.to_owned();
         for change in &self.changes {
-            let key = change.key.strip_prefix(name);
-            if let Some(key) = key.and_then(|key| key.strip_prefix('.')) {
+            let key = match name {
+                // A network's keys stand by themselves.
+                "" => Some(change.key.as_str()),
+                name => change
+                    .key
+                    .strip_prefix(name)
+                    .and_then(|key| key.strip_prefix('.')),
+            };
+            if let Some(key) = key {
                 let was = change.was.split_whitespace().collect::<Vec<_>>().join(" ");
                 text = parameters::remark(&text, key, &format!("changed, was {was}"));
             }
@@ -63,6 +76,7 @@ impl Plan {
         let begun = BuiltIn {
             system: self.system,
             experiment: self.experiment,
+            described: None,
         };
         comment(
             &mut out,
@@ -136,6 +150,14 @@ replications = {}
     }
 
     fn starter_parameters(&self, out: &mut String) {
+        if !self.system.sections().is_empty() {
+            let _ = write!(
+                out,
+                "\n# The network: hosts, their cards, what is between them, and what runs on it.\n\n{}",
+                self.parameters
+            );
+            return;
+        }
         let name = self.system.name();
         let _ = write!(
             out,

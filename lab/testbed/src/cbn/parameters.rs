@@ -20,7 +20,7 @@ const SHORTEST_TICK: Duration = Duration::from_ms(1);
 const SHORTEST_BLOCK: Duration = Duration::from_ns(100);
 
 parameters! {
-    pub(super) struct Parameters {
+    pub(crate) struct Parameters {
         pub ring: Ring,
         pub station: StationCosts,
         pub driver: DriverCosts,
@@ -31,7 +31,7 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Ring {
+    pub(crate) struct Ring {
         pub rotation: Duration,
         pub fibre_km: Duration,
         pub line_rate: Rate,
@@ -39,7 +39,7 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Future {
+    pub(crate) struct Future {
         pub line_rate: Rate,
         pub engine_cell: Duration,
         pub cell_work: Duration,
@@ -49,7 +49,7 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Runs {
+    pub(crate) struct Runs {
         pub blocks: usize,
         pub loaders: u16,
         pub load_time: Duration,
@@ -57,7 +57,7 @@ parameters! {
 }
 
 impl Parameters {
-    pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SystemError> {
         refuse::parse(text, Self::check)
     }
 
@@ -89,12 +89,12 @@ impl Parameters {
         at_least(key, block, SHORTEST_BLOCK)
     }
 
-    pub(super) fn line(&self) -> Line {
+    pub(crate) fn line(&self) -> Line {
         Line::new(self.ring.line_rate, BodySize::BACKBONE)
     }
 
     /// The line with the longer cells of the forecast.
-    pub(super) fn long_line(&self) -> Result<Line, String> {
+    pub(crate) fn long_line(&self) -> Result<Line, String> {
         let size = self.future.long_body;
         let body = size.as_usize().and_then(BodySize::new);
         let body = body.ok_or_else(|| format!("no cell has a body of {size}"))?;
@@ -102,11 +102,11 @@ impl Parameters {
     }
 
     /// The line of the design's rate.
-    pub(super) fn fast_line(&self) -> Line {
+    pub(crate) fn fast_line(&self) -> Line {
         Line::new(self.future.line_rate, BodySize::BACKBONE)
     }
 
-    pub(super) fn costs(&self) -> Costs {
+    pub(crate) fn costs(&self) -> Costs {
         Costs {
             driver: self.driver,
             station: self.station,
@@ -114,7 +114,7 @@ impl Parameters {
     }
 
     /// A connection that carries `bytes`.
-    pub(super) fn tcp(&self, bytes: u64, segment_bytes: u64, window_bytes: u64) -> TcpConfig {
+    pub(crate) fn tcp(&self, bytes: u64, segment_bytes: u64, window_bytes: u64) -> TcpConfig {
         TcpConfig {
             bytes,
             segment_bytes,

@@ -18,7 +18,7 @@ use crate::figures::us;
 
 /// A run that goes on for longer than this has come to a standstill: the longest block
 /// takes 11 ms each way.
-pub(super) const END: Duration = Duration::from_ms(500);
+pub(crate) const END: Duration = Duration::from_ms(500);
 /// The circuit of node 0's blocks; those that come back have the next one.
 const VCI: u16 = 0x0100;
 /// The circuit of false traffic that node 1 takes for its own.
@@ -26,11 +26,11 @@ const LOAD_VCI: u16 = 0x0200;
 /// The first circuit of those that carry packets from outside.
 const CARRYING_VCI: u16 = 0x1000;
 /// A circuit that nobody listens to.
-pub(super) const FALSE_VCI: u16 = 0xffff;
+pub(crate) const FALSE_VCI: u16 = 0xffff;
 
 /// What a run is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(crate) struct Run {
     pub rotation: Duration,
     pub line: Line,
     pub costs: Costs,
@@ -54,7 +54,7 @@ pub(super) struct Run {
 
 /// False traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Cells offered, of those that the ring could carry: 1 fills every slot.
     pub share: f64,
     pub towards: Towards,
@@ -62,7 +62,7 @@ pub(super) struct Load {
 
 /// Where false traffic goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Towards {
+pub(crate) enum Towards {
     /// Past all stations, on all channels.
     Nobody,
     /// To node 1, on its channel: its driver has to take the cells.
@@ -71,7 +71,7 @@ pub(super) enum Towards {
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Until {
+pub(crate) enum Until {
     /// When node 0 is done, or after this time in any case.
     Done(Duration),
     /// After this time. What is counted is counted in the second half.
@@ -80,7 +80,7 @@ pub(super) enum Until {
 
 impl Run {
     /// A run as in the paper: blocks of one cell, stage 3, an interrupt for each cell.
-    pub(super) fn new(parameters: &Parameters) -> Self {
+    pub(crate) fn new(parameters: &Parameters) -> Self {
         Self {
             rotation: parameters.ring.rotation,
             line: parameters.line(),
@@ -106,30 +106,30 @@ impl Run {
     }
 
     /// The same with so many packets of each link recorded.
-    pub(super) fn recorded(&self, packets_per_link: usize) -> Self {
+    pub(crate) fn recorded(&self, packets_per_link: usize) -> Self {
         Self {
             packets_per_link,
             ..self.clone()
         }
     }
 
-    pub(super) fn cells(mut self, cells: usize) -> Self {
+    pub(crate) fn cells(mut self, cells: usize) -> Self {
         self.cells = cells;
         self
     }
 
-    pub(super) fn stage(mut self, stage: Stage) -> Self {
+    pub(crate) fn stage(mut self, stage: Stage) -> Self {
         self.stage = stage;
         self
     }
 
-    pub(super) fn interrupt_on(mut self, interrupt_on: InterruptOn) -> Self {
+    pub(crate) fn interrupt_on(mut self, interrupt_on: InterruptOn) -> Self {
         self.interrupt_on = interrupt_on;
         self
     }
 
     /// What node `number`, 0 or 1, is made of: it receives on the channel of its number.
-    pub(super) fn node(&self, number: u16) -> NodeConfig {
+    pub(crate) fn node(&self, number: u16) -> NodeConfig {
         let other = 1_u16.saturating_sub(number);
         NodeConfig {
             station: StationConfig {
@@ -155,7 +155,7 @@ impl Run {
     /// A node that does nothing but send false traffic, with cells `interval` apart on each
     /// channel of `channels`. Its program has no circuit: a loader that answered blocks of
     /// others would be a second echo, since a ring carries every cell past every station.
-    pub(super) fn loader(
+    pub(crate) fn loader(
         &self,
         vci: u16,
         channels: std::ops::Range<usize>,
@@ -213,20 +213,20 @@ impl Run {
         (2..2 + loaders).map(loader).collect()
     }
 
-    pub(super) fn ring(&self) -> Result<Ring, SystemError> {
+    pub(crate) fn ring(&self) -> Result<Ring, SystemError> {
         let frames = self.line.frames(self.rotation);
         Ring::new(self.rotation, frames)
             .ok_or_else(|| SystemError::Contradiction("a ring without a frame".into()))
     }
 
     /// Node 0 sends its blocks to a station that knows none of its circuits.
-    pub(super) fn transmit(&self, seed: u64) -> Result<Observed, SystemError> {
+    pub(crate) fn transmit(&self, seed: u64) -> Result<Observed, SystemError> {
         let observed = self.transmit_blocks(seed, self.blocks, self.limit())?;
         self.refuse_standstill(observed)
     }
 
     /// The same for a time instead of some blocks.
-    pub(super) fn transmit_for(&self, seed: u64, time: Duration) -> Result<Observed, SystemError> {
+    pub(crate) fn transmit_for(&self, seed: u64, time: Duration) -> Result<Observed, SystemError> {
         self.transmit_blocks(seed, usize::MAX, Until::Time(time))
     }
 
@@ -246,7 +246,7 @@ impl Run {
     }
 
     /// Node 0 sends its blocks, and has each back before the next.
-    pub(super) fn ping(&self, seed: u64) -> Result<Observed, SystemError> {
+    pub(crate) fn ping(&self, seed: u64) -> Result<Observed, SystemError> {
         let program = Program::Ping {
             blocks: self.blocks,
             block_bytes: self.block_bytes(),
@@ -261,7 +261,7 @@ impl Run {
         Until::Done(END.max(round * self.blocks as u64))
     }
 
-    pub(super) fn block_bytes(&self) -> usize {
+    pub(crate) fn block_bytes(&self) -> usize {
         self.cells * self.line.body().bytes()
     }
 
@@ -278,7 +278,7 @@ impl Run {
     }
 
     /// Runs `programs` on the two nodes.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         seed: u64,
         programs: [Program; 2],
@@ -366,7 +366,7 @@ fn node(config: NodeConfig, program: Program, rng: Rng) -> Result<Node, SystemEr
 
 /// What is counted while it is measured, of nodes 0 and 1.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Bytes of blocks received whole by the program's circuit or another.
     block_bytes: [u64; 2],
     /// Cells of false traffic sent, by all.
@@ -393,7 +393,7 @@ impl Seen {
 
 /// What a node had counted in the end.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Side {
+pub(crate) struct Side {
     pub station: StationStats,
     /// The program's circuit.
     pub circuit: CircuitStats,
@@ -417,7 +417,7 @@ impl Side {
 }
 
 /// What a run showed.
-pub(super) struct Observed {
+pub(crate) struct Observed {
     /// From the first slot filled to the first slot back.
     pub rotation: Option<Duration>,
     cells: usize,
@@ -440,33 +440,33 @@ pub(super) struct Observed {
 
 impl Observed {
     /// The bytes in blocks that node `side` received whole, by the time that was counted.
-    pub(super) fn received_mbps(&self, side: usize) -> f64 {
+    pub(crate) fn received_mbps(&self, side: usize) -> f64 {
         let counted = self.end - self.begin;
         (self.seen.block_bytes[side] * 8) as f64 / us(counted)
     }
 
     /// Slots filled with false traffic, of all that passed.
-    pub(super) fn false_share(&self) -> f64 {
+    pub(crate) fn false_share(&self) -> f64 {
         let turns = us(self.end - self.begin) / us(self.turn);
         self.seen.false_cells as f64 / (turns * self.slots as f64)
     }
 
     /// Times from one send call to the return of the next, in the time that was counted. The
     /// first block has none: it fills the pipes.
-    pub(super) fn periods(&self) -> Vec<Duration> {
+    pub(crate) fn periods(&self) -> Vec<Duration> {
         let mut returned = times(&self.sender, Mark::Returned);
         returned.retain(|&time| time >= self.begin);
         returned.windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 
     /// Mean of those times.
-    pub(super) fn period_us(&self) -> f64 {
+    pub(crate) fn period_us(&self) -> f64 {
         mean_us(self.periods().into_iter())
     }
 
     /// Times from a send call until the block has been received back. Blocks that were given
     /// up have none.
-    pub(super) fn round_trips(&self) -> Vec<Duration> {
+    pub(crate) fn round_trips(&self) -> Vec<Duration> {
         let mut called = None;
         let mut trips = Vec::new();
         for &(time, mark) in &self.sender {
@@ -482,7 +482,7 @@ impl Observed {
     }
 
     /// Mean of those times, without the first.
-    pub(super) fn round_trip_us(&self) -> f64 {
+    pub(crate) fn round_trip_us(&self) -> f64 {
         mean_us(self.round_trips().into_iter().skip(1))
     }
 
@@ -502,12 +502,12 @@ impl Observed {
     }
 
     /// Send calls of node 0.
-    pub(super) fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         times(&self.sender, Mark::Call).len()
     }
 
     /// Mean time of the copy of a cell out of the receive FIFO.
-    pub(super) fn copy_us(&self) -> f64 {
+    pub(crate) fn copy_us(&self) -> f64 {
         let begun = times(&self.receiver, Mark::ReadBegun);
         let done = times(&self.receiver, Mark::ReadDone);
         let copies = begun.iter().zip(&done).skip(self.cells);
@@ -515,12 +515,12 @@ impl Observed {
     }
 
     /// Mean time from cell to cell inside a block sent.
-    pub(super) fn cell_sent_us(&self) -> f64 {
+    pub(crate) fn cell_sent_us(&self) -> f64 {
         self.in_block_us(&times(&self.sender, Mark::CopyDone))
     }
 
     /// Mean time from cell to cell inside a block received.
-    pub(super) fn cell_received_us(&self) -> f64 {
+    pub(crate) fn cell_received_us(&self) -> f64 {
         self.in_block_us(&times(&self.receiver, Mark::Handled))
     }
 

@@ -15,7 +15,7 @@
 
 pub mod afterburner;
 pub mod atm;
-mod common;
+pub(crate) mod common;
 pub mod ring;
 pub mod stream;
 pub mod switch;

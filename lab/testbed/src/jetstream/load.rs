@@ -1,5 +1,7 @@
 //! Hosts that send messages by a plan, and what becomes of them, on any network.
 
+use std::collections::VecDeque;
+
 use barewire_classic::token::Class;
 use barewire_des::dist::exponential_time;
 use barewire_des::{Class as Order, Event, Node, Simulator, World};
@@ -145,8 +147,22 @@ impl LoadRecord {
     }
 }
 
+/// What has become of a message that was sent from outside the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// Its last bit leaves its station then.
+    Sent {
+        message: usize,
+        ends: Instant,
+    },
+    Received(usize),
+}
+
+/// The source of messages from outside.
+const APART: usize = usize::MAX;
+
 #[derive(Clone, Copy, Debug)]
-enum LoadEvent {
+pub enum LoadEvent {
     Net(NetEvent),
     Offer(usize),
     Over,
@@ -168,7 +184,8 @@ impl Event for LoadEvent {
     }
 }
 
-struct Load {
+/// A load on a network, which may be sent messages from outside, too.
+pub struct Load {
     network: Network,
     plan: LoadPlan,
     rngs: Vec<Rng>,
@@ -179,6 +196,7 @@ struct Load {
     groups: Vec<Group>,
     measure_from: Instant,
     ends: Instant,
+    apart: VecDeque<Apart>,
 }
 
 impl AsMut<Network> for Load {
@@ -192,32 +210,101 @@ impl AsMut<Network> for Load {
 /// # Errors
 /// The network does not come up.
 pub fn run(network: Network, plan: LoadPlan, rng: &Rng) -> Result<LoadRecord, SystemError> {
-    let sources = plan.sources.len();
-    let mut load = Load {
-        network,
-        rngs: (0..sources)
-            .map(|source| rng.fork_nth("source", source as u64))
-            .collect(),
-        offers: Vec::new(),
-        last: vec![None; sources],
-        groups: vec![Group::default(); plan.groups],
-        measure_from: Instant::MAX,
-        ends: Instant::MAX,
-        plan,
-    };
-    let mut sim = Simulator::new();
-    let up = Network::start(&mut load, &mut sim)?;
-    load.measure_from = up + load.plan.warm_up;
-    load.ends = up + load.plan.run_for;
-    if let Medium::Rings(lan) = &mut load.network.medium {
-        lan.measure_from = load.measure_from;
-    }
-    for source in 0..sources {
-        load.begin(source, up, &mut sim);
-    }
-    sim.at(load.ends, Order::LAST, Node(0), LoadEvent::Over);
+    let (mut load, mut sim, _up) = Load::start(network, plan, rng)?;
     sim.run_until(load.ends + load.plan.drain_for, &mut load);
     Ok(load.record(sim.trace_hash()))
+}
+
+impl Load {
+    /// A load on a network that has come up, with the kernel that runs it and when that was.
+    ///
+    /// # Errors
+    /// The network does not come up.
+    pub fn start(
+        network: Network,
+        plan: LoadPlan,
+        rng: &Rng,
+    ) -> Result<(Self, Simulator<LoadEvent>, Instant), SystemError> {
+        let sources = plan.sources.len();
+        let mut load = Load {
+            network,
+            rngs: (0..sources)
+                .map(|source| rng.fork_nth("source", source as u64))
+                .collect(),
+            offers: Vec::new(),
+            last: vec![None; sources],
+            groups: vec![Group::default(); plan.groups],
+            measure_from: Instant::MAX,
+            ends: Instant::MAX,
+            apart: VecDeque::new(),
+            plan,
+        };
+        let mut sim = Simulator::new();
+        let up = Network::start(&mut load, &mut sim)?;
+        load.measure_from = up + load.plan.warm_up;
+        load.ends = up + load.plan.run_for;
+        if let Medium::Rings(lan) = &mut load.network.medium {
+            lan.measure_from = load.measure_from;
+        }
+        for source in 0..sources {
+            load.begin(source, up, &mut sim);
+        }
+        sim.at(load.ends, Order::LAST, Node(0), LoadEvent::Over);
+        Ok((load, sim, up))
+    }
+
+    /// Sends a message that is no source's: [`Load::poll_apart`] says what becomes of it.
+    pub fn send_apart(
+        &mut self,
+        (from, to): (usize, usize),
+        class: Class,
+        payload_bytes: usize,
+        sim: &mut Simulator<LoadEvent>,
+    ) -> usize {
+        self.offers.push((APART, sim.now()));
+        let message = self
+            .network
+            .send(sim, from, to, class, payload_bytes, Vec::new);
+        self.take_happenings(sim);
+        message
+    }
+
+    /// What has become of messages from outside.
+    pub fn poll_apart(&mut self) -> Option<Apart> {
+        self.apart.pop_front()
+    }
+
+    /// Whether a message was lost.
+    pub fn is_lost(&self, message: usize) -> bool {
+        let found = self.network.traffic.messages.get(message);
+        found.is_some_and(|message| matches!(message.fate, Fate::Lost(_)))
+    }
+
+    /// Whether its sources have sent all, and all of that has ended.
+    pub fn is_over(&self, now: Instant) -> bool {
+        now >= self.ends && self.network.traffic.on_their_way == 0
+    }
+
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The token's times once round, as in [`LoadRecord::rotations`].
+    pub fn rotations(&self) -> Spread {
+        match &self.network.medium {
+            Medium::Rings(lan) => lan.rotations.clone(),
+            Medium::Atm(_) => Spread::default(),
+        }
+    }
+
+    /// What the first group of sources has come to: payload in Mbit/s, and the rest.
+    pub fn first_group(&self) -> (Option<f64>, Group) {
+        let group = self.groups.first().cloned().unwrap_or_default();
+        let measured = self.plan.run_for.saturating_sub(self.plan.warm_up);
+        let seconds = measured.as_ps() as f64 * 1e-12;
+        let bits = group.payload_bytes as f64 * 8.0;
+        ((seconds > 0.0).then(|| bits / seconds / 1e6), group)
+    }
 }
 
 impl World for Load {
@@ -229,6 +316,17 @@ impl World for Load {
             LoadEvent::Offer(source) => self.offer(source, sim),
             LoadEvent::Over => {}
         }
+        self.take_happenings(sim);
+        let over = sim.now() >= self.ends && !matches!(event, LoadEvent::Offer(_));
+        let may_end = matches!(event, LoadEvent::Over | LoadEvent::Net(NetEvent::Whole(_)));
+        if over && may_end && self.network.traffic.on_their_way == 0 {
+            sim.stop();
+        }
+    }
+}
+
+impl Load {
+    fn take_happenings(&mut self, sim: &mut Simulator<LoadEvent>) {
         while let Some(happening) = self.network.traffic.happenings.pop_front() {
             match happening {
                 Happening::Sent {
@@ -239,15 +337,8 @@ impl World for Load {
                 Happening::Received(message) => self.received(message, sim.now()),
             }
         }
-        let over = sim.now() >= self.ends && !matches!(event, LoadEvent::Offer(_));
-        let may_end = matches!(event, LoadEvent::Over | LoadEvent::Net(NetEvent::Whole(_)));
-        if over && may_end && self.network.traffic.on_their_way == 0 {
-            sim.stop();
-        }
     }
-}
 
-impl Load {
     /// A source's first message: at once if there is always one, else within its first gap.
     fn begin(&mut self, source: usize, up: Instant, sim: &mut Simulator<LoadEvent>) {
         let node = Node(source as u16);
@@ -306,6 +397,10 @@ impl Load {
         sim: &mut Simulator<LoadEvent>,
     ) {
         let (source, offered) = self.offers[message];
+        if source == APART {
+            self.apart.push_back(Apart::Sent { message, ends });
+            return;
+        }
         let Source { gap, group, .. } = self.plan.sources[source];
         let before = self.last[source].replace(ends);
         if offered >= self.measure_from {
@@ -326,6 +421,10 @@ impl Load {
 
     fn received(&mut self, message: usize, now: Instant) {
         let (source, offered) = self.offers[message];
+        if source == APART {
+            self.apart.push_back(Apart::Received(message));
+            return;
+        }
         let Source {
             group,
             payload_bytes,
@@ -342,7 +441,10 @@ impl Load {
 
     fn record(mut self, hash: u64) -> LoadRecord {
         for ((source, _), message) in self.offers.iter().zip(&self.network.traffic.messages) {
-            let group = &mut self.groups[self.plan.sources[*source].group];
+            let Some(source) = self.plan.sources.get(*source) else {
+                continue;
+            };
+            let group = &mut self.groups[source.group];
             match message.fate {
                 Fate::OnItsWay => {}
                 Fate::Received => group.received += 1,

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::host::Level;
 use barewire_models::output::Output;
-use barewire_models::workbench::{Frame, Framing};
+use barewire_models::workbench::Frame;
 use barewire_units::{Duration, Instant};
 
 use super::capture;
@@ -35,7 +35,7 @@ use station::{Doing, Station, Waiting};
 
 /// What has ended, at which host or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Cpu,
     Woken,
     Fetched,
@@ -47,14 +47,16 @@ pub(super) enum What {
     Arrived,
     Switched,
     Due,
+    /// Something beyond the cards: [`Bench::beyond`].
+    Beyond(u32),
     Tick(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    host: u16,
-    what: What,
-    step: StepId,
+pub(crate) struct Ended {
+    pub host: u16,
+    pub what: What,
+    pub step: StepId,
 }
 
 impl Event for Ended {
@@ -71,17 +73,18 @@ impl Event for Ended {
             What::Arrived => 8,
             What::Switched => 9,
             What::Due => 10,
+            What::Beyond(number) => 1 << 40 | u64::from(number),
             What::Tick(number) => 11 + u64::from(number),
         };
         what << 16 | u64::from(self.host)
     }
 }
 
-pub(super) type Sim = Simulator<Ended>;
+pub(crate) type Sim = Simulator<Ended>;
 
 /// Where a message was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// The output buffer of the switch.
     Switch,
     /// The receive FIFO of the card.
@@ -93,12 +96,12 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) const ALL: [Self; 4] = [Self::Switch, Self::Fifo, Self::Buffers, Self::Socket];
+    pub(crate) const ALL: [Self; 4] = [Self::Switch, Self::Fifo, Self::Buffers, Self::Socket];
 }
 
 /// What has become of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     UnderWay,
     Lost(Place),
     Received,
@@ -106,7 +109,7 @@ pub(super) enum Fate {
 
 /// A message. Who it is about, `about`, is the experiment's matter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     pub from: u16,
     pub to: u16,
     pub bytes: u64,
@@ -117,7 +120,7 @@ pub(super) struct Message {
 
 /// What the experiment is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Note {
+pub(crate) enum Note {
     /// The call that sent the message has returned.
     Returned(u32),
     /// The program has the message.
@@ -129,15 +132,13 @@ pub(super) enum Note {
 }
 
 /// An experiment: what the programs do.
-pub(super) trait Job {
+pub(crate) trait Job {
     /// Does what follows from `note` at `host`.
     fn note(&mut self, host: u16, note: Note, bench: &mut Bench, sim: &mut Sim);
 }
 
 /// Everything on the bench.
-pub(super) struct Bench {
-    pub parameters: Parameters,
-    framing: Framing,
+pub(crate) struct Bench {
     stations: Vec<Station>,
     /// The outputs of the switch, one for each host; none without a switch.
     ports: Vec<Output<Frame>>,
@@ -146,11 +147,34 @@ pub(super) struct Bench {
     /// The step that has just ended.
     pub cause: StepId,
     notes: VecDeque<(u16, Note)>,
+    /// What cards hand over to a network that is not the bench's own; without one, the bench
+    /// carries the frames itself.
+    handed: Option<VecDeque<Handed>>,
+    /// Messages that were lost, where a network is told of them.
+    pub lost: Vec<u32>,
     pub captures: Vec<LinkCapture>,
 }
 
+/// What a card tells the network beyond it, where that is not the bench's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Handed {
+    /// A frame has begun to leave: the network says when it has left, by
+    /// [`Bench::occupy`] or [`Bench::depart`].
+    Begins {
+        host: u16,
+        frame: Frame,
+        step: StepId,
+    },
+    /// Its last bit has left.
+    Ends {
+        host: u16,
+        frame: Frame,
+        step: StepId,
+    },
+}
+
 /// The bench and what runs on it.
-pub(super) struct Running<J> {
+pub(crate) struct Running<J> {
     pub bench: Bench,
     pub job: J,
 }
@@ -158,7 +182,7 @@ pub(super) struct Running<J> {
 impl Bench {
     /// So many hosts of the parameters' kind, all asleep; up to `packets` of each link are
     /// recorded.
-    pub(super) fn new(parameters: &Parameters, hosts: u16, packets: usize) -> Self {
+    pub(crate) fn new(parameters: &Parameters, hosts: u16, packets: usize) -> Self {
         let framing = parameters.framing();
         let switched = hosts > 2 || parameters.switch.between_two;
         let buffer_bytes = parameters.switch.buffer.as_bytes();
@@ -170,20 +194,82 @@ impl Bench {
             captures.extend((0..ports).map(|port| capture(format!("switch to host {port}"))));
         }
         Self {
-            framing,
             stations: (0..hosts).map(|_| Station::new(parameters)).collect(),
             ports: (0..ports).map(|_| Output::new(buffer_bytes)).collect(),
             messages: Vec::new(),
             paths: Paths::new(),
             cause: StepId::NONE,
             notes: VecDeque::new(),
+            handed: None,
+            lost: Vec::new(),
             captures,
-            parameters: parameters.clone(),
         }
     }
 
+    /// Hosts and cards of different kinds, on a network of somebody else: what their cards send
+    /// is taken by [`Bench::poll_handed`].
+    pub(crate) fn apart(parameters: &[Parameters]) -> Self {
+        Self {
+            stations: parameters.iter().map(Station::new).collect(),
+            ports: Vec::new(),
+            messages: Vec::new(),
+            paths: Paths::new(),
+            cause: StepId::NONE,
+            notes: VecDeque::new(),
+            handed: Some(VecDeque::new()),
+            lost: Vec::new(),
+            captures: Vec::new(),
+        }
+    }
+
+    /// The parameters of a host and its card.
+    pub(crate) fn of(&self, host: u16) -> &Parameters {
+        &self.stations[usize::from(host)].parameters
+    }
+
+    /// What a card has handed over, if the network is not the bench's own.
+    pub(crate) fn poll_handed(&mut self) -> Option<Handed> {
+        self.handed.as_mut()?.pop_front()
+    }
+
+    /// The frame that leaves `host` has left at `end`: until then the line is busy, `step`.
+    pub(crate) fn occupy(&mut self, host: u16, end: Instant, step: StepId, sim: &mut Sim) {
+        let station = &mut self.stations[usize::from(host)];
+        let time = end.saturating_duration_since(sim.now());
+        station.wire_busy = station.wire_busy.saturating_add(time);
+        self.at(end, host, What::Sent, step, sim);
+    }
+
+    /// The frame that leaves `host` has left now, `step` being why.
+    pub(crate) fn depart(&mut self, host: u16, step: StepId, sim: &mut Sim) {
+        self.cause = step;
+        self.frame_sent(host, sim);
+    }
+
+    /// `frame` will have come to the card of `host` at `at`, in the order of these calls.
+    pub(crate) fn bring(
+        &mut self,
+        (host, frame): (u16, Frame),
+        at: Instant,
+        step: StepId,
+        sim: &mut Sim,
+    ) {
+        self.stations[usize::from(host)].to_card.push_back(frame);
+        self.at(at, host, What::Arrived, step, sim);
+    }
+
+    /// Tells the network beyond the cards, [`What::Beyond`], in the order of `node`.
+    pub(crate) fn beyond(&self, at: Instant, node: u16, number: u32, step: StepId, sim: &mut Sim) {
+        self.at(at, node, What::Beyond(number), step, sim);
+    }
+
+    /// What the experiment is to be told next.
+    pub(crate) fn poll_note(&mut self) -> Option<(u16, Note)> {
+        self.notes.pop_front()
+    }
+
     /// Gives the program at `from` a message to send.
-    pub(super) fn post(&mut self, from: u16, to: u16, bytes: u64, about: u64) -> u32 {
+    pub(crate) fn post(&mut self, from: u16, to: u16, bytes: u64, about: u64) -> u32 {
         let number = self.messages.len() as u32;
         self.messages.push(Message {
             from,
@@ -198,36 +284,36 @@ impl Bench {
     }
 
     /// Messages that the program at `host` has not begun to send.
-    pub(super) fn posted(&self, host: u16) -> usize {
+    pub(crate) fn posted(&self, host: u16) -> usize {
         self.stations[usize::from(host)].outbox.len()
     }
 
     /// Lets the program at `host` work on a message before it does anything else.
-    pub(super) fn work(&mut self, host: u16, message: u32, time: Duration) {
+    pub(crate) fn work(&mut self, host: u16, message: u32, time: Duration) {
         self.stations[usize::from(host)].work = Some((message, time));
     }
 
     /// The program at `host` wants no message until it has sent one.
-    pub(super) fn rest(&mut self, host: u16) {
+    pub(crate) fn rest(&mut self, host: u16) {
         self.stations[usize::from(host)].rests = true;
     }
 
     /// Tells the experiment at a time: [`Note::Tick`].
-    pub(super) fn tick(&mut self, host: u16, number: u32, at: Instant, sim: &mut Sim) {
+    pub(crate) fn tick(&mut self, host: u16, number: u32, at: Instant, sim: &mut Sim) {
         let step = self.step(Part::Wait, host, sim.now());
         self.at(at, host, What::Tick(number), step, sim);
     }
 
-    pub(super) fn station(&self, host: u16) -> &Station {
+    pub(crate) fn station(&self, host: u16) -> &Station {
         &self.stations[usize::from(host)]
     }
 
-    pub(super) fn port(&self, host: u16) -> Option<&Output<Frame>> {
+    pub(crate) fn port(&self, host: u16) -> Option<&Output<Frame>> {
         self.ports.get(usize::from(host))
     }
 
     /// Messages with this fate.
-    pub(super) fn count(&self, fate: Fate) -> u64 {
+    pub(crate) fn count(&self, fate: Fate) -> u64 {
         let with = self.messages.iter().filter(|message| message.fate == fate);
         with.count() as u64
     }
@@ -246,7 +332,7 @@ impl Bench {
         self.at(end, host, what, step, sim);
     }
 
-    fn handle(&mut self, Ended { host, what, step }: Ended, sim: &mut Sim) {
+    pub(crate) fn handle(&mut self, Ended { host, what, step }: Ended, sim: &mut Sim) {
         self.cause = step;
         match what {
             What::Cpu => self.processor_done(host, sim),
@@ -260,6 +346,8 @@ impl Bench {
             What::Arrived => self.frame_arrived(host, sim),
             What::Switched => self.frame_switched(host, sim),
             What::Due => self.interrupt_due(host, sim),
+            // The network's matter, which looks at it before this does.
+            What::Beyond(_) => {}
             What::Tick(number) => self.notes.push_back((host, Note::Tick(number))),
         }
     }
@@ -327,7 +415,7 @@ impl Bench {
     }
 
     /// Lets a program go on that has nothing under way: it works, sends, or receives.
-    fn go_on(&mut self, host: u16, sim: &mut Sim) {
+    pub(crate) fn go_on(&mut self, host: u16, sim: &mut Sim) {
         let station = &mut self.stations[usize::from(host)];
         let asked = station.waiting == Waiting::Message
             && (station.work.is_some() || !station.outbox.is_empty());
@@ -339,7 +427,7 @@ impl Bench {
             self.begin(host, Level::Program, Doing::Work(message), time, sim);
             return;
         }
-        let polls = self.parameters.notice.by == By::Poll;
+        let polls = station.parameters.notice.by == By::Poll;
         // What was received goes before the next that is sent, and the other way round.
         let receives = station.has_received(polls) && !station.received_last;
         if !station.outbox.is_empty() && !receives {

@@ -27,7 +27,7 @@ const fn is_atm(framing: &Framing) -> bool {
     framing.payload_bytes == CELL_BODY_BYTES && framing.least_bytes == CELL_BODY_BYTES
 }
 
-pub(super) const fn link_type(framing: &Framing) -> LinkType {
+pub(crate) const fn link_type(framing: &Framing) -> LinkType {
     if is_atm(framing) {
         LinkType::ERF
     } else {
@@ -36,7 +36,7 @@ pub(super) const fn link_type(framing: &Framing) -> LinkType {
 }
 
 /// The bytes of `frame`, with the pseudo-header of its link type.
-pub(super) fn bytes(framing: &Framing, frame: &Frame, at: Instant) -> Vec<u8> {
+pub(crate) fn bytes(framing: &Framing, frame: &Frame, at: Instant) -> Vec<u8> {
     if is_atm(framing) {
         cell(frame, at)
     } else {

@@ -1,7 +1,7 @@
 //! What a plan can ask of the workbench: what the programs on the hosts do, and what is
 //! measured.
 
-mod common;
+pub(super) mod common;
 mod copy;
 mod events;
 mod incast;

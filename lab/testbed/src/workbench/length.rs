@@ -8,18 +8,18 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 /// A length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Length {
+pub(crate) struct Length {
     mm: u64,
 }
 
 impl Length {
     /// Time that light takes, at `per_km`.
-    pub(super) fn delay(self, per_km: Duration) -> Duration {
+    pub(crate) fn delay(self, per_km: Duration) -> Duration {
         let ps = u128::from(per_km.as_ps()) * u128::from(self.mm) / 1_000_000;
         Duration::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    pub(super) const fn from_km(km: u64) -> Self {
+    pub(crate) const fn from_km(km: u64) -> Self {
         Self { mm: km * 1_000_000 }
     }
 }

@@ -25,7 +25,7 @@ const COUNTS: RangeInclusive<usize> = 1..=1 << 20;
 const FARTHEST: Length = Length::from_km(20_000);
 
 parameters! {
-    pub(super) struct Parameters {
+    pub(crate) struct Parameters {
         pub host: Host,
         pub card: Card,
         pub notice: Notice,
@@ -36,7 +36,7 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Host {
+    pub(crate) struct Host {
         pub processors: u8,
         pub costs: Costs,
         pub memory: Memory,
@@ -47,7 +47,7 @@ parameters! {
 /// How bytes get to the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Send {
+pub(crate) enum Send {
     Words,
     Dma,
     Aperture,
@@ -72,14 +72,14 @@ enum Segments {
 /// Who sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Checksum {
+pub(crate) enum Checksum {
     None,
     Card,
     Processor,
 }
 
 parameters! {
-    pub(super) struct Card {
+    pub(crate) struct Card {
         pub send: Send,
         receive: Receive,
         segments: Segments,
@@ -98,13 +98,13 @@ parameters! {
 /// How the host learns of what has come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum By {
+pub(crate) enum By {
     Interrupt,
     Poll,
 }
 
 parameters! {
-    pub(super) struct Notice {
+    pub(crate) struct Notice {
         pub by: By,
         packets: usize,
         delay: Duration,
@@ -112,7 +112,7 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Driver {
+    pub(crate) struct Driver {
         pub send_copies: u64,
         pub receive_copies: u64,
         pub socket: ByteSize,
@@ -120,19 +120,19 @@ parameters! {
 }
 
 parameters! {
-    pub(super) struct Link {
-        rate: Rate,
-        length: Length,
-        per_km: Duration,
-        payload: ByteSize,
-        least: ByteSize,
-        overhead: ByteSize,
-        trailer: ByteSize,
+    pub(crate) struct Link {
+        pub rate: Rate,
+        pub length: Length,
+        pub per_km: Duration,
+        pub payload: ByteSize,
+        pub least: ByteSize,
+        pub overhead: ByteSize,
+        pub trailer: ByteSize,
     }
 }
 
 parameters! {
-    pub(super) struct Switch {
+    pub(crate) struct Switch {
         pub between_two: bool,
         pub latency: Duration,
         pub cut_through: bool,
@@ -141,7 +141,7 @@ parameters! {
 }
 
 impl Parameters {
-    pub(super) fn parse(text: &str) -> Result<Self, SystemError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, SystemError> {
         refuse::parse(text, Self::check)
     }
 
@@ -193,7 +193,7 @@ impl Parameters {
     }
 
     /// The most that fills the transmit FIFO at once.
-    pub(super) fn fill_bytes(&self) -> u64 {
+    pub(crate) fn fill_bytes(&self) -> u64 {
         let bus = &self.host.bus;
         match self.card.send {
             Send::Dma => bus.burst.as_bytes(),
@@ -203,13 +203,13 @@ impl Parameters {
     }
 
     /// Words that the processor moves before it looks around: as many as a burst has.
-    pub(super) fn word_burst_bytes(&self) -> u64 {
+    pub(crate) fn word_burst_bytes(&self) -> u64 {
         let bus = &self.host.bus;
         bus.burst.as_bytes().max(bus.word.as_bytes())
     }
 
     /// The longest piece of a message of `bytes`.
-    pub(super) fn piece_bytes(&self, bytes: u64) -> u64 {
+    pub(crate) fn piece_bytes(&self, bytes: u64) -> u64 {
         let most = match self.card.segments {
             Segments::Card => self.card.block,
             Segments::Driver => self.link.payload,
@@ -217,7 +217,7 @@ impl Parameters {
         bytes.min(most.as_bytes())
     }
 
-    pub(super) fn framing(&self) -> Framing {
+    pub(crate) fn framing(&self) -> Framing {
         let link = &self.link;
         Framing {
             rate: link.rate,
@@ -231,7 +231,7 @@ impl Parameters {
         }
     }
 
-    pub(super) fn transmitter(&self) -> TransmitterConfig {
+    pub(crate) fn transmitter(&self) -> TransmitterConfig {
         TransmitterConfig {
             framing: self.framing(),
             fifo_bytes: self.card.transmit_fifo.as_bytes(),
@@ -239,7 +239,7 @@ impl Parameters {
         }
     }
 
-    pub(super) fn receiver(&self) -> ReceiverConfig {
+    pub(crate) fn receiver(&self) -> ReceiverConfig {
         ReceiverConfig {
             taker: match self.card.receive {
                 Receive::Words => Taker::Processor,
@@ -251,7 +251,7 @@ impl Parameters {
         }
     }
 
-    pub(super) fn coalesce(&self) -> Coalesce {
+    pub(crate) fn coalesce(&self) -> Coalesce {
         Coalesce {
             delay: self.notice.delay,
             frames: self.notice.packets,
@@ -259,7 +259,7 @@ impl Parameters {
     }
 
     /// From a card to the other, or to the switch.
-    pub(super) fn propagation(&self) -> Duration {
+    pub(crate) fn propagation(&self) -> Duration {
         self.link.length.delay(self.link.per_km)
     }
 }

@@ -14,7 +14,7 @@ use barewire_units::{Duration, Instant};
 /// What a step is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// The program's own work.
     Program,
     /// System calls.
@@ -37,6 +37,12 @@ pub(super) enum Part {
     Way,
     /// In the switch, but for its outputs.
     Switch,
+    /// Waiting for a ring, and on it.
+    Ring,
+    /// In an interworking unit.
+    Unit,
+    /// In a device of somebody's own.
+    Device,
     /// Entries of interrupt handlers.
     Interrupt,
     /// Waking a program up, and looks of one that polls.
@@ -47,7 +53,7 @@ pub(super) enum Part {
 
 impl Part {
     /// In the order of tables.
-    pub(super) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Program,
         Self::Call,
         Self::Copy,
@@ -59,12 +65,15 @@ impl Part {
         Self::Wire,
         Self::Way,
         Self::Switch,
+        Self::Ring,
+        Self::Unit,
+        Self::Device,
         Self::Interrupt,
         Self::Wake,
         Self::Wait,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Program => "program",
             Self::Call => "system calls",
@@ -77,6 +86,9 @@ impl Part {
             Self::Wire => "wire",
             Self::Way => "propagation",
             Self::Switch => "switch",
+            Self::Ring => "ring",
+            Self::Unit => "interworking unit",
+            Self::Device => "device",
             Self::Interrupt => "interrupt",
             Self::Wake => "wake-up",
             Self::Wait => "wait",
@@ -86,11 +98,11 @@ impl Part {
 
 /// A step: what, at which host, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StepId(u64);
+pub(crate) struct StepId(u64);
 
 impl StepId {
     /// Before everything.
-    pub(super) const NONE: Self = Self::new(Part::Wait, 0, 0);
+    pub(crate) const NONE: Self = Self::new(Part::Wait, 0, 0);
 
     const fn new(part: Part, host: u16, number: u64) -> Self {
         Self(number << 24 | (host as u64) << 8 | part as u64)
@@ -111,7 +123,7 @@ impl StepId {
 
 /// The steps of a run, from some moment on.
 #[derive(Debug)]
-pub(super) struct Paths {
+pub(crate) struct Paths {
     off: bool,
     origin: Instant,
     /// Number of the first step kept.
@@ -122,7 +134,7 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             off: false,
             origin: Instant::ORIGIN,
@@ -133,12 +145,12 @@ impl Paths {
     }
 
     /// Keeps no steps from now on: who asks for no path need not pay for it.
-    pub(super) fn turn_off(&mut self) {
+    pub(crate) fn turn_off(&mut self) {
         self.off = true;
     }
 
     /// Forgets what was before `now`. A step that is under way counts from then on.
-    pub(super) fn restart(&mut self, now: Instant) {
+    pub(crate) fn restart(&mut self, now: Instant) {
         self.origin = now;
         self.base += self.steps.len() as u64;
         self.steps.clear();
@@ -146,7 +158,7 @@ impl Paths {
     }
 
     /// A step begins at `start`, when `cause` has ended.
-    pub(super) fn begin(&mut self, part: Part, host: u16, start: Instant, cause: StepId) -> StepId {
+    pub(crate) fn begin(&mut self, part: Part, host: u16, start: Instant, cause: StepId) -> StepId {
         if self.off {
             return StepId::NONE;
         }
@@ -156,7 +168,7 @@ impl Paths {
     }
 
     /// A step that was interrupted at `since` goes on at `now`, when `cause` has ended.
-    pub(super) fn go_on(
+    pub(crate) fn go_on(
         &mut self,
         (before, since): (StepId, Instant),
         now: Instant,
@@ -170,7 +182,7 @@ impl Paths {
     }
 
     /// The chain that leads to `step`, which ended at `end`: back to the restart.
-    pub(super) fn walk(&self, step: StepId, end: Instant) -> Path {
+    pub(crate) fn walk(&self, step: StepId, end: Instant) -> Path {
         let mut path = Path::default();
         let (mut step, mut end) = (step, end);
         // Where to go on with what was interrupted; an interrupt may come in a handler of
@@ -205,7 +217,7 @@ impl Paths {
 
 /// Time spent on each part along a path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Path {
+pub(crate) struct Path {
     parts: Vec<(Part, u16, Duration)>,
 }
 
@@ -218,28 +230,33 @@ impl Path {
         }
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for &(part, host, time) in &other.parts {
             self.add(part, host, time);
         }
     }
 
     /// All of it.
-    pub(super) fn total(&self) -> Duration {
+    pub(crate) fn total(&self) -> Duration {
         let times = self.parts.iter().map(|&(_, _, time)| time);
         times.fold(Duration::ZERO, Duration::saturating_add)
     }
 
     /// On one part, at all hosts.
-    pub(super) fn on(&self, part: Part) -> Duration {
+    pub(crate) fn on(&self, part: Part) -> Duration {
         let of_part = self.parts.iter().filter(|&&(p, _, _)| p == part);
         of_part.fold(Duration::ZERO, |sum, &(_, _, time)| {
             sum.saturating_add(time)
         })
     }
 
+    /// Each part at each host, in the order in which they came up.
+    pub(crate) fn parts(&self) -> &[(Part, u16, Duration)] {
+        &self.parts
+    }
+
     /// The part and host with the most, and its share of the whole.
-    pub(super) fn most(&self) -> Option<(Part, u16, f64)> {
+    pub(crate) fn most(&self) -> Option<(Part, u16, f64)> {
         let total_ps = self.total().as_ps().max(1) as f64;
         let most = self.parts.iter().max_by_key(|&&(_, _, time)| time)?;
         Some((most.0, most.1, most.2.as_ps() as f64 / total_ps))

@@ -12,7 +12,7 @@ macro_rules! fragment {
 }
 
 /// The hosts first.
-pub(super) const ALL: &[(&str, &str)] = &[
+pub(crate) const ALL: &[(&str, &str)] = &[
     fragment!("mvme147", "hosts/mvme147"),
     fragment!("rs6000", "hosts/rs6000"),
     fragment!("rs6000-small-cache", "hosts/rs6000-small-cache"),
@@ -36,7 +36,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
 /// # Errors
 ///
 /// A text that is no TOML, or a name that is none.
-pub(super) fn with(parameters: &str, names: &[&str]) -> Result<String, SystemError> {
+pub(crate) fn with(parameters: &str, names: &[&str]) -> Result<String, SystemError> {
     let mut whole: toml::Table = toml::from_str(parameters)?;
     for name in names {
         let found = ALL.iter().find(|(known, _)| known == name);
@@ -51,7 +51,7 @@ pub(super) fn with(parameters: &str, names: &[&str]) -> Result<String, SystemErr
     Ok(whole.to_string())
 }
 
-fn put(whole: &mut toml::Table, changes: &toml::Table) {
+pub(crate) fn put(whole: &mut toml::Table, changes: &toml::Table) {
     for (key, value) in changes {
         match (whole.get_mut(key), value) {
             (Some(toml::Value::Table(table)), toml::Value::Table(changes)) => put(table, changes),

@@ -15,21 +15,21 @@ use barewire_units::{ByteSize, Duration, Rate, Rng};
 use std::ops::RangeInclusive;
 
 /// Entries of a list.
-pub(super) const ENTRIES: AtMost = AtMost(64);
+pub(crate) const ENTRIES: AtMost = AtMost(64);
 /// Simulated time, which leaves something to measure and keeps a run within minutes.
-pub(super) const DURATION: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(60);
+pub(crate) const DURATION: RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_s(60);
 /// A message: one PDU holds it.
-pub(super) const MESSAGE: RangeInclusive<ByteSize> =
+pub(crate) const MESSAGE: RangeInclusive<ByteSize> =
     ByteSize::from_bytes(1)..=ByteSize::from_bytes(aal5::PAYLOAD_BYTES_MAX as u64);
 /// Bytes of a word of the link.
-pub(super) const WORD_BYTES: usize = 2;
+pub(crate) const WORD_BYTES: usize = 2;
 
 /// Messages of a run, and their bytes.
-pub(super) const MESSAGES_MAX: u64 = 4_000_000;
-pub(super) const BYTES_MAX: u64 = 10_000_000_000;
+pub(crate) const MESSAGES_MAX: u64 = 4_000_000;
+pub(crate) const BYTES_MAX: u64 = 10_000_000_000;
 
 /// Whether `rate` of such messages is as much as a run can hold.
-pub(super) fn offers(
+pub(crate) fn offers(
     key: &str,
     rate: Rate,
     size: ByteSize,
@@ -46,7 +46,7 @@ pub(super) fn offers(
 }
 
 /// The same for messages in periods.
-pub(super) fn periods(
+pub(crate) fn periods(
     key: &str,
     hosts: usize,
     period: Duration,
@@ -65,24 +65,24 @@ pub(super) fn periods(
 }
 
 /// Rings as an experiment wants them.
-pub(super) struct Rings<'a> {
-    pub(super) parameters: &'a Parameters,
+pub(crate) struct Rings<'a> {
+    pub(crate) parameters: &'a Parameters,
     /// Of each ring, the master included.
-    pub(super) stations: usize,
-    pub(super) length_m: u64,
-    pub(super) ttrt: Duration,
+    pub(crate) stations: usize,
+    pub(crate) length_m: u64,
+    pub(crate) ttrt: Duration,
     /// Of each station; the first is the master.
-    pub(super) allotment: Duration,
-    pub(super) master_allotment: Duration,
-    pub(super) rings: usize,
-    pub(super) switch: Option<SwitchConfig>,
-    pub(super) errors_per_gigabit: u64,
-    pub(super) packets_per_link: usize,
+    pub(crate) allotment: Duration,
+    pub(crate) master_allotment: Duration,
+    pub(crate) rings: usize,
+    pub(crate) switch: Option<SwitchConfig>,
+    pub(crate) errors_per_gigabit: u64,
+    pub(crate) packets_per_link: usize,
 }
 
 impl<'a> Rings<'a> {
     /// One ring of the paper's parameters with so many stations, no synchronous traffic.
-    pub(super) fn one(parameters: &'a Parameters, stations: usize) -> Self {
+    pub(crate) fn one(parameters: &'a Parameters, stations: usize) -> Self {
         Self {
             parameters,
             stations,
@@ -97,7 +97,7 @@ impl<'a> Rings<'a> {
         }
     }
 
-    pub(super) fn ring(&self) -> Ring {
+    pub(crate) fn ring(&self) -> Ring {
         Ring {
             hosts: self.stations - 1,
             length_m: self.length_m,
@@ -106,7 +106,7 @@ impl<'a> Rings<'a> {
         }
     }
 
-    pub(super) fn budget(&self) -> Budget {
+    pub(crate) fn budget(&self) -> Budget {
         let budget = self.ring().budget();
         let gap_bytes = WORD_BYTES * self.parameters.ring.gap_words;
         Budget {
@@ -116,7 +116,7 @@ impl<'a> Rings<'a> {
     }
 
     /// Whether rings can be so at all, and each station's allotment by itself.
-    pub(super) fn check(&self) -> Result<(), SystemError> {
+    pub(crate) fn check(&self) -> Result<(), SystemError> {
         within("stations", self.stations, 2..=16)?;
         within("length_m", self.length_m, 1..=LENGTH_M_MAX)?;
         if fibre_delay(self.parameters.ring.fibre_per_metre, self.length_m).as_ps()
@@ -136,14 +136,14 @@ impl<'a> Rings<'a> {
     }
 
     /// Whether all allotments together fit.
-    pub(super) fn check_all(&self, key: &str) -> Result<(), SystemError> {
+    pub(crate) fn check_all(&self, key: &str) -> Result<(), SystemError> {
         let mut all = vec![self.allotment; self.stations];
         all[0] = self.master_allotment;
         let admitted = self.budget().admit(&all);
         admitted.map_err(|refused| not_admitted(key, refused))
     }
 
-    pub(super) fn build(&self, rng: &Rng) -> Result<Network, SystemError> {
+    pub(crate) fn build(&self, rng: &Rng) -> Result<Network, SystemError> {
         let ring = self.ring();
         let budget = self.budget();
         let mut cards = ring.cards(budget, self.allotment);
@@ -182,17 +182,17 @@ impl<'a> Rings<'a> {
     }
 }
 
-pub(super) fn not_admitted(key: &str, refused: Refused) -> SystemError {
+pub(crate) fn not_admitted(key: &str, refused: Refused) -> SystemError {
     SystemError::Contradiction(format!("{key}: the ring does not admit it: {refused}"))
 }
 
 /// Bytes that a frame with a message of so many takes on the line, with the gap behind it.
-pub(super) fn frame_bytes(parameters: &Parameters, payload_bytes: usize) -> usize {
+pub(crate) fn frame_bytes(parameters: &Parameters, payload_bytes: usize) -> usize {
     OVERHEAD_BYTES + aal5::pdu_bytes(payload_bytes) + WORD_BYTES * parameters.ring.gap_words
 }
 
 /// Sources of random messages, one at each host, that together give `rate` of payload.
-pub(super) fn random_sources(
+pub(crate) fn random_sources(
     hosts: usize,
     rate: Rate,
     payload_bytes: usize,
@@ -205,12 +205,12 @@ pub(super) fn random_sources(
 }
 
 /// `rate` in parts of a hundred; at least a bit each second.
-pub(super) fn share_of(rate: Rate, per_cent: u64) -> Rate {
+pub(crate) fn share_of(rate: Rate, per_cent: u64) -> Rate {
     Rate::from_bps((rate.as_bps() / 100).saturating_mul(per_cent).max(1))
 }
 
 /// What all runs came to.
-pub(super) fn outcome(runs: impl IntoIterator<Item = (u64, Vec<LinkCapture>)>) -> Outcome {
+pub(crate) fn outcome(runs: impl IntoIterator<Item = (u64, Vec<LinkCapture>)>) -> Outcome {
     let mut outcome = Outcome::default();
     for (hash, links) in runs {
         outcome.mix_run(hash, links);
@@ -219,7 +219,7 @@ pub(super) fn outcome(runs: impl IntoIterator<Item = (u64, Vec<LinkCapture>)>) -
 }
 
 /// Payload of a group, if it had any source.
-pub(super) fn mbps(record: &LoadRecord, group: usize) -> Cell {
+pub(crate) fn mbps(record: &LoadRecord, group: usize) -> Cell {
     let asked = record.groups[group].offered > 0;
     asked.then(|| record.mbps(group)).into()
 }

@@ -19,7 +19,7 @@ use super::{Bench, Fate, Note, Place, Sim, What};
 impl Bench {
     /// The card moves the next burst into the host, if it has one to move.
     pub(super) fn store(&mut self, host: u16, sim: &mut Sim) {
-        let burst_bytes = self.parameters.host.bus.burst.as_bytes();
+        let burst_bytes = self.of(host).host.bus.burst.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         let before = station.receiver.waiting();
         let burst = station.receiver.begin_burst(burst_bytes);
@@ -46,7 +46,7 @@ impl Bench {
     pub(super) fn tell_host(&mut self, host: u16, pieces: usize, sim: &mut Sim) {
         for _ in 0..pieces {
             let station = &mut self.stations[usize::from(host)];
-            if self.parameters.notice.by == By::Poll {
+            if station.parameters.notice.by == By::Poll {
                 if station.waiting == Waiting::Message {
                     self.begin_poll(host, sim);
                 }
@@ -86,13 +86,13 @@ impl Bench {
 
     /// Takes the next whole piece from the card, or is done with them.
     pub(super) fn take_piece(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let descriptor_bytes = self.parameters.card.descriptor.as_bytes();
+        let descriptor_bytes = self.of(host).card.descriptor.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         let Some(piece) = station.receiver.take() else {
             self.all_taken(host, level, sim);
             return;
         };
-        let words = self.parameters.receiver().taker == Taker::Processor;
+        let words = station.parameters.receiver().taker == Taker::Processor;
         let left_bytes = if words {
             piece.bytes + descriptor_bytes
         } else {
@@ -104,7 +104,7 @@ impl Bench {
 
     /// Reads the next words of the piece, or lets the driver look at it.
     fn read(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let burst_bytes = self.parameters.word_burst_bytes();
+        let burst_bytes = self.of(host).word_burst_bytes();
         let station = &mut self.stations[usize::from(host)];
         let Some(taking) = station.taking[level as usize] else {
             return;
@@ -131,7 +131,7 @@ impl Bench {
     pub(super) fn sum_taken(&mut self, host: u16, level: Level, sim: &mut Sim) {
         let station = &mut self.stations[usize::from(host)];
         let bytes = station.taking[level as usize].map_or(0, |taking| taking.piece.bytes);
-        if self.parameters.card.checksum == Checksum::Processor {
+        if station.parameters.card.checksum == Checksum::Processor {
             let cost = station.costs.checksum(bytes);
             self.begin(host, level, Doing::TakeSum, cost, sim);
         } else {
@@ -140,7 +140,7 @@ impl Bench {
     }
 
     pub(super) fn piece_taken(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let socket_bytes = self.parameters.driver.socket.as_bytes();
+        let socket_bytes = self.of(host).driver.socket.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         if let Some(Taking { piece, .. }) = station.taking[level as usize].take() {
             station.receiver.release(&piece);
@@ -154,10 +154,13 @@ impl Bench {
                     station.inbox.push_back(piece.message);
                 } else {
                     message.fate = Fate::Lost(Place::Socket);
+                    if self.handed.is_some() {
+                        self.lost.push(piece.message);
+                    }
                 }
             }
         }
-        if self.parameters.host.processors == 2 && level == Level::Handler {
+        if self.of(host).host.processors == 2 && level == Level::Handler {
             self.wake(host, sim);
         }
         let whole = !self.stations[usize::from(host)].inbox.is_empty();
@@ -215,7 +218,7 @@ impl Bench {
     pub(super) fn look_for_message(&mut self, host: u16, sim: &mut Sim) {
         let station = &mut self.stations[usize::from(host)];
         station.waiting = Waiting::No;
-        if self.parameters.notice.by == By::Interrupt {
+        if station.parameters.notice.by == By::Interrupt {
             let cost = station.costs.receive_call;
             self.begin(host, Level::Program, Doing::ReceiveCall, cost, sim);
         } else if !station.inbox.is_empty() {
@@ -247,7 +250,7 @@ impl Bench {
     }
 
     pub(super) fn copy_out(&mut self, host: u16, sim: &mut Sim) {
-        let copies = self.parameters.driver.receive_copies;
+        let copies = self.of(host).driver.receive_copies;
         let station = &mut self.stations[usize::from(host)];
         let Some(&message) = station.inbox.front() else {
             return;

@@ -37,7 +37,7 @@ impl Bench {
             },
             filled_bytes: 0,
         });
-        if self.parameters.notice.by == By::Poll {
+        if station.parameters.notice.by == By::Poll {
             self.next_piece(host, sim);
         } else {
             self.begin(host, Level::Program, Doing::SendCall, cost, sim);
@@ -55,19 +55,19 @@ impl Bench {
         let left = message.bytes - offset;
         if left == 0 {
             let cost = station.costs.send_return;
-            if self.parameters.notice.by == By::Poll {
+            if station.parameters.notice.by == By::Poll {
                 self.send_returned(host);
             } else {
                 self.begin(host, Level::Program, Doing::SendReturn, cost, sim);
             }
             return;
         }
-        let bytes = self.parameters.piece_bytes(left);
+        let bytes = station.parameters.piece_bytes(left);
         sending.piece.offset = offset;
         sending.piece.bytes = bytes;
         sending.piece.last = bytes == left;
         sending.filled_bytes = 0;
-        let copies = self.parameters.driver.send_copies;
+        let copies = station.parameters.driver.send_copies;
         if copies == 0 {
             self.sum_piece(host, sim);
             return;
@@ -78,7 +78,7 @@ impl Bench {
     }
 
     pub(super) fn sum_piece(&mut self, host: u16, sim: &mut Sim) {
-        if self.parameters.card.checksum != Checksum::Processor {
+        if self.of(host).card.checksum != Checksum::Processor {
             self.find_slot(host, sim);
             return;
         }
@@ -90,9 +90,9 @@ impl Bench {
 
     /// The driver's turn, once the card takes another piece.
     pub(super) fn find_slot(&mut self, host: u16, sim: &mut Sim) {
-        let dma = self.parameters.card.send == Send::Dma;
+        let dma = self.of(host).card.send == Send::Dma;
         let station = &mut self.stations[usize::from(host)];
-        if dma && station.slots_used >= self.parameters.card.transmit_slots {
+        if dma && station.slots_used >= station.parameters.card.transmit_slots {
             station.waiting = Waiting::Slot;
             return;
         }
@@ -107,13 +107,13 @@ impl Bench {
     }
 
     pub(super) fn hand_over(&mut self, host: u16, sim: &mut Sim) {
-        let descriptor_bytes = self.parameters.card.descriptor.as_bytes();
+        let descriptor_bytes = self.of(host).card.descriptor.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         let Some(sending) = station.sending else {
             return;
         };
         station.transmitter.start(sending.piece);
-        if self.parameters.card.send != Send::Dma {
+        if station.parameters.card.send != Send::Dma {
             self.fill(host, sim);
             return;
         }
@@ -127,9 +127,9 @@ impl Bench {
 
     /// Moves the next burst of the piece into the FIFO, once there is room.
     fn fill(&mut self, host: u16, sim: &mut Sim) {
-        let descriptor_bytes = self.parameters.card.descriptor.as_bytes();
-        let burst_bytes = self.parameters.fill_bytes();
-        let through = self.parameters.card.send == Send::Aperture;
+        let descriptor_bytes = self.of(host).card.descriptor.as_bytes();
+        let burst_bytes = self.of(host).fill_bytes();
+        let through = self.of(host).card.send == Send::Aperture;
         let station = &mut self.stations[usize::from(host)];
         let Some(sending) = &station.sending else {
             return;
@@ -152,7 +152,7 @@ impl Bench {
     }
 
     pub(super) fn filled(&mut self, host: u16, bytes: u64, sim: &mut Sim) {
-        let descriptor_bytes = self.parameters.card.descriptor.as_bytes();
+        let descriptor_bytes = self.of(host).card.descriptor.as_bytes();
         let station = &mut self.stations[usize::from(host)];
         let Some(sending) = &mut station.sending else {
             return;
@@ -177,7 +177,7 @@ impl Bench {
 
     /// The card fetches the next burst, if it has one to fetch and room for it.
     pub(super) fn fetch(&mut self, host: u16, sim: &mut Sim) {
-        let burst_bytes = self.parameters.fill_bytes();
+        let burst_bytes = self.of(host).fill_bytes();
         let station = &mut self.stations[usize::from(host)];
         let (None, Some(next)) = (station.fetch_burst, station.fetching.front()) else {
             return;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use barewire_models::host::{Bus, Coalescer, Costs, Level, Levels, Memory};
-use barewire_models::workbench::{Frame, Piece, Receiver, Transmitter};
+use barewire_models::workbench::{Frame, Framing, Piece, Receiver, Transmitter};
 use barewire_units::{Duration, Instant};
 
 use super::super::parameters::Parameters;
@@ -97,6 +97,8 @@ pub(super) struct Taking {
 
 /// A host.
 pub(crate) struct Station {
+    pub(super) parameters: Parameters,
+    pub(super) framing: Framing,
     pub(super) levels: Levels,
     pub(super) costs: Costs,
     pub(super) memory: Memory,
@@ -146,6 +148,7 @@ pub(crate) struct Station {
 impl Station {
     pub(super) fn new(parameters: &Parameters) -> Self {
         Self {
+            framing: parameters.framing(),
             levels: Levels::new(parameters.host.processors == 2),
             costs: parameters.host.costs,
             memory: parameters.host.memory,
@@ -178,6 +181,7 @@ impl Station {
             coalescer: Coalescer::new(parameters.coalesce()),
             taking: [None; 2],
             interrupts: 0,
+            parameters: parameters.clone(),
         }
     }
 

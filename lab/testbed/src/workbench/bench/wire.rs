@@ -5,12 +5,12 @@ use barewire_units::{Duration, Instant};
 
 use super::super::capture;
 use super::super::path::{Part, StepId};
-use super::{Bench, Fate, Place, Sim, What};
+use super::{Bench, Fate, Handed, Place, Sim, What};
 
 impl Bench {
     /// Lets the next frame go, if there is one and its way is free.
     pub(super) fn transmit(&mut self, host: u16, sim: &mut Sim) {
-        let frame_time = self.parameters.card.frame;
+        let frame_time = self.of(host).card.frame;
         let station = &mut self.stations[usize::from(host)];
         if station.leaving.is_none() {
             let next = if frame_time.is_zero() {
@@ -40,15 +40,20 @@ impl Bench {
     }
 
     fn leave(&mut self, host: u16, frame: Frame, sim: &mut Sim) {
-        let (now, framing) = (sim.now(), self.framing);
+        let (now, framing) = (sim.now(), self.station(host).framing);
         if let Some(capture) = self.captures.get_mut(usize::from(host)) {
             capture.record(now, || capture::bytes(&framing, &frame, now));
         }
         let time = framing.frame_time(frame.body_bytes);
         let station = &mut self.stations[usize::from(host)];
         station.leaving = Some(frame);
+        if let Some(handed) = &mut self.handed {
+            let step = self.cause;
+            handed.push_back(Handed::Begins { host, frame, step });
+            return;
+        }
         station.wire_busy = station.wire_busy.saturating_add(time);
-        if self.goes_through_early() {
+        if self.goes_through_early(host) {
             self.travel(host, frame, now, self.cause, sim);
         }
         let end = now.saturating_add(time);
@@ -56,8 +61,8 @@ impl Bench {
     }
 
     /// The switch passes a frame on before all of it has come.
-    fn goes_through_early(&self) -> bool {
-        !self.ports.is_empty() && self.parameters.switch.cut_through
+    fn goes_through_early(&self, host: u16) -> bool {
+        !self.ports.is_empty() && self.of(host).switch.cut_through
     }
 
     pub(super) fn frame_sent(&mut self, host: u16, sim: &mut Sim) {
@@ -66,7 +71,10 @@ impl Bench {
             return;
         };
         station.transmitter.sent(&frame);
-        if !self.goes_through_early() {
+        if let Some(handed) = &mut self.handed {
+            let step = self.cause;
+            handed.push_back(Handed::Ends { host, frame, step });
+        } else if !self.goes_through_early(host) {
             self.travel(host, frame, sim.now(), self.cause, sim);
         }
         self.room_made(host, frame.last, sim);
@@ -75,9 +83,10 @@ impl Bench {
 
     /// From the card to the switch and through it, or to the other card.
     fn travel(&mut self, host: u16, frame: Frame, from: Instant, cause: StepId, sim: &mut Sim) {
-        let (latency, way) = (self.parameters.card.latency, self.parameters.propagation());
+        let (latency, way) = self.card_and_way(host);
         let mut at = from;
         let mut step = cause;
+        let switch_latency = self.of(host).switch.latency;
         let mut delay = |part, time: Duration| {
             step = self.paths.begin(part, host, at, step);
             at = at.saturating_add(time);
@@ -90,7 +99,7 @@ impl Bench {
             self.stations[usize::from(to)].to_card.push_back(frame);
             self.at(at, to, What::Arrived, step, sim);
         } else {
-            delay(Part::Switch, self.parameters.switch.latency);
+            delay(Part::Switch, switch_latency);
             self.stations[usize::from(host)].to_switch.push_back(frame);
             self.at(at, host, What::Switched, step, sim);
         }
@@ -103,7 +112,7 @@ impl Bench {
             return;
         };
         let to = frame.piece.to;
-        let bytes = self.framing.frame_bytes(frame.body_bytes);
+        let bytes = self.station(host).framing.frame_bytes(frame.body_bytes);
         if self.ports[usize::from(to)].handle_frame(frame, bytes) {
             self.output(to, sim);
         } else {
@@ -115,7 +124,7 @@ impl Bench {
         let Some(frame) = self.ports[usize::from(port)].poll() else {
             return;
         };
-        let (now, framing) = (sim.now(), self.framing);
+        let (now, framing) = (sim.now(), self.station(port).framing);
         let link = self.stations.len() + usize::from(port);
         if let Some(capture) = self.captures.get_mut(link) {
             capture.record(now, || capture::bytes(&framing, &frame, now));
@@ -127,7 +136,7 @@ impl Bench {
 
     pub(super) fn port_sent(&mut self, port: u16, sim: &mut Sim) {
         self.ports[usize::from(port)].sent();
-        let (latency, way) = (self.parameters.card.latency, self.parameters.propagation());
+        let (latency, way) = self.card_and_way(port);
         let step = self.step(Part::Way, port, sim.now());
         let at = sim.now().saturating_add(way);
         let step = self.paths.begin(Part::Card, port, at, step);
@@ -137,7 +146,7 @@ impl Bench {
     }
 
     pub(super) fn frame_arrived(&mut self, host: u16, sim: &mut Sim) {
-        let look_time = self.parameters.card.frame;
+        let look_time = self.of(host).card.frame;
         let station = &mut self.stations[usize::from(host)];
         let Some(frame) = station.to_card.pop_front() else {
             return;
@@ -156,7 +165,7 @@ impl Bench {
     }
 
     fn look(&mut self, host: u16, sim: &mut Sim) {
-        let end = sim.now().saturating_add(self.parameters.card.frame);
+        let end = sim.now().saturating_add(self.of(host).card.frame);
         self.until(end, Part::Card, host, What::Looked, sim);
     }
 
@@ -181,10 +190,19 @@ impl Bench {
     }
 
     /// A frame is lost, and with it its message: nothing is sent again.
-    fn lose(&mut self, frame: &Frame, place: Place) {
+    pub(crate) fn lose(&mut self, frame: &Frame, place: Place) {
         let message = &mut self.messages[frame.piece.message as usize];
         if message.fate == Fate::UnderWay {
             message.fate = Fate::Lost(place);
+            if self.handed.is_some() {
+                self.lost.push(frame.piece.message);
+            }
         }
+    }
+
+    /// The latency of the card of `host`, and the way to the next end.
+    fn card_and_way(&self, host: u16) -> (Duration, Duration) {
+        let parameters = self.of(host);
+        (parameters.card.latency, parameters.propagation())
     }
 }

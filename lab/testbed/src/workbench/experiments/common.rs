@@ -39,7 +39,7 @@ pub(super) fn check_events(key: &str, events: f64) -> Result<(), SystemError> {
 }
 
 /// Events that a message of `bytes` takes on its way, at most.
-pub(super) fn events(parameters: &Parameters, bytes: u64) -> f64 {
+pub(crate) fn events(parameters: &Parameters, bytes: u64) -> f64 {
     let (framing, bus) = (parameters.framing(), parameters.host.bus);
     let piece = parameters.piece_bytes(bytes).max(1);
     let pieces = bytes.div_ceil(piece);

@@ -1,0 +1,352 @@
+//! Hosts with their cards, devices, and their ports by name.
+
+use std::collections::BTreeMap;
+
+use barewire_units::{ByteSize, Duration};
+use toml::{Table, Value};
+
+use super::super::description::DeviceKind;
+use super::super::faults::Faults;
+use super::super::fields::{Fields, tables};
+use super::super::kinds::Kinds;
+use super::super::stations::{HOST_KEYS, Recipe, fragments};
+use super::super::switch::SwitchSpec;
+use super::super::unit::{SideSpec, UnitSpec};
+use crate::workbench::parameters::Parameters;
+
+/// Hosts, all together.
+const HOSTS_MAX: u64 = 4000;
+const PORTS_MAX: usize = 4096;
+const LATENCY_MAX: Duration = Duration::from_s(1);
+const BUFFER_MAX: ByteSize = ByteSize::from_gib(1);
+
+/// A port, and what is attached to it.
+pub(super) struct Port {
+    pub name: String,
+    pub owner: Owner,
+    /// What its own side puts on the line; a switch takes what the other side does.
+    pub own: Option<Parameters>,
+    /// The key of what is attached to it.
+    pub used_by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    Host(usize),
+    Device(usize, usize),
+}
+
+/// A host, one of those that a table describes.
+pub(super) struct HostDraft {
+    pub name: String,
+    pub like: [String; 2],
+    pub parameters: Option<Parameters>,
+    /// The key of its card, if it has one.
+    pub card: Option<String>,
+}
+
+/// A device.
+pub(super) struct DeviceDraft {
+    pub name: String,
+    pub key: String,
+    pub kind: DeviceKind,
+    /// Its ports, by their number among all.
+    pub ports: Vec<usize>,
+}
+
+/// What a name of a port stands for.
+pub(super) enum Named {
+    /// The cards of as many hosts, by port.
+    Cards(Vec<usize>),
+    Device(usize),
+}
+
+/// All that has ports.
+#[derive(Default)]
+pub(super) struct Parts {
+    pub hosts: Vec<HostDraft>,
+    /// The hosts of each table.
+    pub groups: BTreeMap<String, Vec<usize>>,
+    pub devices: Vec<DeviceDraft>,
+    pub ports: Vec<Port>,
+    pub names: BTreeMap<String, Named>,
+}
+
+pub(super) fn read(whole: &Table, kinds: &dyn Kinds, faults: &mut Faults) -> Parts {
+    let mut parts = Parts::default();
+    let hosts = tables(whole, "hosts", faults);
+    let mut cards: Vec<(String, Fields<'_>, Vec<String>)> = Vec::new();
+    for (name, fields) in tables(whole, "cards", faults) {
+        let host = fields.text("host", "the name of a host", faults);
+        cards.push((name, fields, vec![host]));
+    }
+    if hosts.is_empty() && !whole.contains_key("rings") {
+        faults.add("hosts", "no host: expected [hosts.NAME]");
+    }
+    let known: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
+    for (_, fields, host) in &cards {
+        if !host[0].is_empty() && !known.contains(&host[0].as_str()) {
+            faults.unknown(fields.at("host"), "host", &host[0], known.iter().copied());
+        }
+    }
+    for (name, fields, host) in &cards {
+        if !known.contains(&host[0].as_str()) {
+            // Whoever names the card is not at fault.
+            parts.name(name, &fields.key, Named::Cards(Vec::new()), faults);
+        }
+    }
+    for (name, fields) in &hosts {
+        let own = cards.iter().filter(|(_, _, host)| host[0] == *name);
+        let own: Vec<_> = own.collect();
+        if let [_, second, ..] = own[..] {
+            let problem = format!("`{name}` has a card already: a host has one");
+            faults.add(second.1.at("host"), problem);
+        }
+        let card = own.first().map(|(card, fields, _)| (card.as_str(), fields));
+        parts.host(name, fields, card, faults);
+    }
+    for (name, fields) in tables(whole, "switches", faults) {
+        parts.switch(&name, &fields, faults);
+    }
+    for (name, fields) in tables(whole, "units", faults) {
+        parts.unit(&name, &fields, faults);
+    }
+    for (name, fields) in tables(whole, "devices", faults) {
+        parts.device(&name, &fields, kinds, faults);
+    }
+    parts
+}
+
+impl Parts {
+    /// The hosts of a table, each with its card.
+    fn host(
+        &mut self,
+        name: &str,
+        fields: &Fields<'_>,
+        card: Option<(&str, &Fields<'_>)>,
+        faults: &mut Faults,
+    ) {
+        let count = fields.maybe::<u64>("count", faults);
+        let _about = fields.maybe::<String>("about", faults);
+        let like = |fields: &Fields<'_>| {
+            let like = fields.value("like").and_then(Value::as_str);
+            like.unwrap_or_default().to_owned()
+        };
+        let mut recipe = Recipe::new();
+        recipe.host(fields, faults);
+        let mut both = [like(fields), String::new()];
+        if let Some((_, card)) = card {
+            recipe.card(card, faults);
+            both[1] = like(card);
+            let _about = card.maybe::<String>("about", faults);
+        } else {
+            faults.add(
+                fields.key.clone(),
+                format!("it has no card: expected [cards.NAME] with host = \"{name}\""),
+            );
+        }
+        let card_key = card.map_or("", |(_, card)| card.key.as_str());
+        let parameters = recipe.finish((&fields.key, card_key), faults);
+        let count_is = count.unwrap_or(1);
+        if !(1..=HOSTS_MAX).contains(&count_is) {
+            let problem = format!("found {count_is}, expected 1 to {HOSTS_MAX}");
+            faults.add(fields.at("count"), problem);
+        }
+        let mut of_card = Vec::new();
+        let mut group = Vec::new();
+        for number in 1..=count_is.clamp(1, HOSTS_MAX) {
+            let own = match count {
+                None => name.to_owned(),
+                Some(_) => format!("{name}-{number}"),
+            };
+            let host = self.hosts.len();
+            group.push(host);
+            self.hosts.push(HostDraft {
+                name: own.clone(),
+                like: both.clone(),
+                parameters: parameters.clone(),
+                card: card.map(|(_, card)| card.key.clone()),
+            });
+            of_card.push(self.ports.len());
+            self.ports.push(Port {
+                name: own,
+                owner: Owner::Host(host),
+                own: parameters.clone(),
+                used_by: None,
+            });
+        }
+        self.groups.insert(name.to_owned(), group);
+        if let Some((card, fields)) = card {
+            self.name(card, &fields.key, Named::Cards(of_card), faults);
+        }
+    }
+
+    /// Names of what lines end at are different from each other.
+    fn name(&mut self, name: &str, key: &str, named: Named, faults: &mut Faults) {
+        if self.names.contains_key(name) {
+            let problem = format!(
+                "there is another `{name}`: cards, switches, units and devices need different names"
+            );
+            faults.add(key, problem);
+            return;
+        }
+        self.names.insert(name.to_owned(), named);
+    }
+
+    fn add_device(
+        &mut self,
+        (name, key): (&str, &str),
+        kind: DeviceKind,
+        ports: Vec<(String, Option<Parameters>)>,
+        faults: &mut Faults,
+    ) {
+        let device = self.devices.len();
+        let mut numbers = Vec::new();
+        for (number, (port, own)) in ports.into_iter().enumerate() {
+            numbers.push(self.ports.len());
+            self.ports.push(Port {
+                name: port,
+                owner: Owner::Device(device, number),
+                own,
+                used_by: None,
+            });
+        }
+        self.devices.push(DeviceDraft {
+            name: name.to_owned(),
+            key: key.to_owned(),
+            kind,
+            ports: numbers,
+        });
+        self.name(name, key, Named::Device(device), faults);
+    }
+
+    fn switch(&mut self, name: &str, fields: &Fields<'_>, faults: &mut Faults) {
+        let ports = fields.within("ports", 8, 2..=PORTS_MAX, faults);
+        let zero = Duration::ZERO;
+        let spec = SwitchSpec {
+            ports,
+            latency: fields.within("latency", Duration::from_us(4), zero..=LATENCY_MAX, faults),
+            cut_through: fields.or("cut_through", false, faults),
+            buffer_bytes: buffer(fields, ByteSize::from_kib(256), faults),
+        };
+        let _about = fields.maybe::<String>("about", faults);
+        fields.done(faults);
+        let numbered = (1..=ports).map(|port| (port.to_string(), None)).collect();
+        let kind = DeviceKind::Switch(spec);
+        self.add_device((name, &fields.key), kind, numbered, faults);
+    }
+
+    fn unit(&mut self, name: &str, fields: &Fields<'_>, faults: &mut Faults) {
+        let time = Duration::from_us(20);
+        let time = fields.within("time", time, Duration::ZERO..=LATENCY_MAX, faults);
+        let buffer_bytes = buffer(fields, ByteSize::from_kib(256), faults);
+        let gathers = fields.or("gathers", true, faults);
+        let _about = fields.maybe::<String>("about", faults);
+        let ports = match fields.value("ports") {
+            Some(Value::Table(ports)) => ports.clone(),
+            _ => {
+                let card = fragments(true).join(", ");
+                faults.add(
+                    fields.key.clone(),
+                    format!(
+                        "no `ports`; expected a name and a card for each side, as in ports = {{ \
+                         left = \"card-penn\", right = \"card-clan\" }}, with cards of: {card}"
+                    ),
+                );
+                Table::new()
+            }
+        };
+        fields.done(faults);
+        let mut sides = Vec::new();
+        let mut named = Vec::new();
+        for (side, value) in &ports {
+            let at = format!("{}.ports.{side}", fields.key);
+            let own = side_of(&at, value, faults);
+            if let Some(own) = &own {
+                sides.push(SideSpec {
+                    transmitter: own.transmitter(),
+                    piece_bytes: own.piece_bytes(u64::MAX),
+                });
+            }
+            named.push((side.clone(), own));
+        }
+        if ports.len() == 1 {
+            let problem = "a unit joins two sides or more, and this has one";
+            faults.add(fields.at("ports"), problem);
+        }
+        let spec = UnitSpec {
+            sides,
+            time,
+            buffer_bytes,
+            gathers,
+        };
+        let kind = DeviceKind::Unit(spec);
+        self.add_device((name, &fields.key), kind, named, faults);
+    }
+
+    fn device(&mut self, name: &str, fields: &Fields<'_>, kinds: &dyn Kinds, faults: &mut Faults) {
+        let ports = fields.within("ports", 2, 1..=PORTS_MAX, faults);
+        let kind = fields.text("kind", "the name of a kind of device", faults);
+        let _about = fields.maybe::<String>("about", faults);
+        let keys = fields.rest();
+        let numbered: Vec<_> = (1..=ports).map(|port| (port.to_string(), None)).collect();
+        if !kind.is_empty() {
+            match kinds.names().contains(&kind.as_str()) {
+                true => {
+                    if let Err(wrong) = kinds.make(&kind, ports, &keys) {
+                        faults.add(fields.at(&wrong.key), wrong.problem);
+                    }
+                }
+                false if kinds.names().is_empty() => {
+                    let problem = "this program has no devices of its own: those are written \
+                                   in Rust, as docs/laboratory.md says";
+                    faults.add(fields.at("kind"), problem);
+                }
+                false => {
+                    let known = kinds.names().iter().copied();
+                    faults.unknown(fields.at("kind"), "kind of device", &kind, known);
+                }
+            }
+        }
+        let kind = DeviceKind::Own { kind, keys };
+        self.add_device((name, &fields.key), kind, numbered, faults);
+    }
+}
+
+fn buffer(fields: &Fields<'_>, default: ByteSize, faults: &mut Faults) -> u64 {
+    let least = ByteSize::from_bytes(1);
+    fields
+        .within("buffer", default, least..=BUFFER_MAX, faults)
+        .as_bytes()
+}
+
+/// A side of a unit: a card by its name, or with keys of its own.
+fn side_of(at: &str, value: &Value, faults: &mut Faults) -> Option<Parameters> {
+    let mut recipe = Recipe::new();
+    let table = match value {
+        Value::String(like) => Table::from_iter([("like".to_owned(), Value::from(like.clone()))]),
+        Value::Table(table) => table.clone(),
+        _ => {
+            faults.add(at, "expected a card as text, or a table with its keys");
+            return None;
+        }
+    };
+    for key in HOST_KEYS.iter().filter(|key| **key == "count") {
+        if table.contains_key(*key) {
+            faults.add(format!("{at}.{key}"), "a side of a unit is one");
+        }
+    }
+    let before = faults.0.len();
+    let fields = Fields::new(at.to_owned(), &table);
+    recipe.card(&fields, faults);
+    if value.is_str() {
+        // The key is the side's own, not one below it.
+        for fault in &mut faults.0[before..] {
+            at.clone_into(&mut fault.key);
+        }
+    }
+    if faults.0.len() > before {
+        return None;
+    }
+    recipe.finish((at, at), faults)
+}

@@ -1,0 +1,373 @@
+//! What runs on the network: programs on hosts, loads on rings.
+
+use barewire_units::{ByteSize, Duration};
+use toml::Table;
+
+use super::super::description::{Description, NamedProgram, RingKind};
+use super::super::faults::Faults;
+use super::super::fields::{Fields, tables};
+use super::super::programs::{IncastSpec, PingSpec, ProgramSpec, RequestSpec, StreamSpec};
+use super::super::rings::{SlottedLoad, TokenLoad};
+use super::ways;
+use crate::jetstream::experiments::common::{random_sources, share_of};
+use crate::jetstream::load::LoadPlan;
+
+const KINDS: [&str; 6] = ["ping", "stream", "request", "incast", "cells", "messages"];
+/// A message.
+const BYTE: ByteSize = ByteSize::from_bytes(1);
+const MESSAGE_MAX: ByteSize = ByteSize::from_mib(16);
+const LONG: Duration = Duration::from_s(1000);
+/// Events of all programs, beyond which a run would take too long.
+const EVENTS_MAX: f64 = 5e7;
+
+pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Faults) {
+    let is_whole = faults.0.is_empty();
+    if is_whole {
+        ways::find(description);
+    }
+    let mut events = 0.0;
+    for (name, fields) in tables(whole, "programs", faults) {
+        let kind = fields.text("kind", &format!("one of: {}", KINDS.join(", ")), faults);
+        let _about = fields.maybe::<String>("about", faults);
+        let spec = match kind.as_str() {
+            "ping" => ping(&fields, description, faults),
+            "stream" => stream(&fields, description, faults),
+            "request" => request(&fields, description, faults),
+            "incast" => incast(&fields, description, faults),
+            "cells" | "messages" => {
+                load(&name, &kind, &fields, description, faults);
+                None
+            }
+            "" => continue,
+            other => {
+                faults.unknown(fields.at("kind"), "kind of program", other, KINDS);
+                continue;
+            }
+        };
+        fields.done(faults);
+        let Some(spec) = spec else { continue };
+        if !is_whole {
+            continue;
+        }
+        check_ways(&spec, &fields, description, faults);
+        events += events_of(&spec, description);
+        if events > EVENTS_MAX {
+            faults.add(
+                fields.key.clone(),
+                format!(
+                    "with this, the programs would take {events:.1e} events, more than {EVENTS_MAX:.0e}: \
+                     choose less"
+                ),
+            );
+            events = 0.0;
+        }
+        description.programs.push(NamedProgram { name, spec });
+    }
+}
+
+/// The hosts that a key names.
+fn hosts(
+    name: &'static str,
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Vec<u16> {
+    let names = fields.names(name, "the name of a host", faults);
+    let mut found = Vec::new();
+    for one in &names {
+        if let Some(group) = description.groups.get(one) {
+            found.extend(group.iter().map(|&host| host as u16));
+            continue;
+        }
+        // One of several hosts of a table: `client-3`.
+        let single = one.rsplit_once('-').and_then(|(group, number)| {
+            let number: usize = number.parse().ok()?;
+            let group = description.groups.get(group)?;
+            group.get(number.checked_sub(1)?).copied()
+        });
+        match single {
+            Some(host) => found.push(host as u16),
+            None => {
+                let known = description.groups.keys().map(String::as_str);
+                faults.unknown(fields.at(name), "host", one, known);
+            }
+        }
+    }
+    let mut twice = found.clone();
+    twice.sort_unstable();
+    twice.dedup();
+    if twice.len() < found.len() {
+        faults.add(fields.at(name), "a host is named twice");
+    }
+    found
+}
+
+fn one_host(
+    name: &'static str,
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<u16> {
+    let before = faults.0.len();
+    match hosts(name, fields, description, faults)[..] {
+        [one] => Some(one),
+        _ if faults.0.len() > before => None,
+        ref several => {
+            let problem = format!("found {} hosts, expected one", several.len());
+            faults.add(fields.at(name), problem);
+            None
+        }
+    }
+}
+
+/// The two hosts of a program.
+fn two_hosts(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<(u16, u16)> {
+    let from = one_host("from", fields, description, faults);
+    let to = one_host("to", fields, description, faults);
+    let (from, to) = (from?, to?);
+    if from == to {
+        faults.add(fields.at("to"), "the same host as `from`");
+        return None;
+    }
+    Some((from, to))
+}
+
+/// The hosts that send, and the one that they send to.
+fn several_and_one(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<(Vec<u16>, u16)> {
+    let from = hosts("from", fields, description, faults);
+    let to = one_host("to", fields, description, faults)?;
+    if from.contains(&to) {
+        faults.add(fields.at("to"), "it is among those of `from`");
+        return None;
+    }
+    (!from.is_empty()).then_some((from, to))
+}
+
+fn size(name: &'static str, default: u64, fields: &Fields<'_>, faults: &mut Faults) -> u64 {
+    let default = ByteSize::from_bytes(default);
+    fields
+        .within(name, default, BYTE..=MESSAGE_MAX, faults)
+        .as_bytes()
+}
+
+fn time(
+    name: &'static str,
+    default: Duration,
+    fields: &Fields<'_>,
+    faults: &mut Faults,
+) -> Duration {
+    fields.within(name, default, Duration::ZERO..=LONG, faults)
+}
+
+fn ping(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let two = two_hosts(fields, description, faults);
+    let (from, to) = two.unwrap_or_default();
+    let spec = PingSpec {
+        from,
+        to,
+        bytes: size("size", 64, fields, faults),
+        round_trips: fields.within("round_trips", 50, 1..=10_000, faults),
+        pause: time("pause", Duration::from_ms(1), fields, faults),
+        time_out: time("time_out", Duration::from_s(1), fields, faults),
+        start: time("start", Duration::ZERO, fields, faults),
+    };
+    two.map(|_| ProgramSpec::Ping(spec))
+}
+
+fn stream(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let two = two_hosts(fields, description, faults);
+    let (from, to) = two.unwrap_or_default();
+    let bytes = size("size", 16 << 10, fields, faults);
+    let volume = ByteSize::from_mib(4);
+    let volume = fields.within("volume", volume, BYTE..=ByteSize::from_gib(1024), faults);
+    let window = fields.or("window", ByteSize::from_kib(128), faults);
+    let spec = StreamSpec {
+        from,
+        to,
+        bytes,
+        messages: (volume.as_bytes() / bytes.max(1)).clamp(20, 20_000),
+        window: match window.as_bytes() {
+            0 => 0,
+            window => (window / bytes.max(1)).max(1),
+        },
+        credit_bytes: size("credit", 40, fields, faults),
+        start: time("start", Duration::ZERO, fields, faults),
+    };
+    two.map(|_| ProgramSpec::Stream(spec))
+}
+
+fn request(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let named = several_and_one(fields, description, faults);
+    let (from, to) = named.clone().unwrap_or_default();
+    let spec = RequestSpec {
+        from,
+        to,
+        rate: fields.within("rate", 1000.0, 1.0..=1e9, faults),
+        request_bytes: size("request", 64, fields, faults),
+        answer_bytes: size("answer", 1024, fields, faults),
+        work: time("work", Duration::from_us(10), fields, faults),
+        time: fields.within(
+            "time",
+            Duration::from_ms(200),
+            Duration::from_us(1)..=LONG,
+            faults,
+        ),
+        backlog: fields.within("backlog", 100, 1..=1 << 20, faults),
+    };
+    named.map(|_| ProgramSpec::Request(spec))
+}
+
+fn incast(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let named = several_and_one(fields, description, faults);
+    let (from, to) = named.clone().unwrap_or_default();
+    let spec = IncastSpec {
+        from,
+        to,
+        bytes: size("size", 32 << 10, fields, faults),
+        rounds: fields.within("rounds", 10, 1..=1000, faults),
+        period: time("period", Duration::from_ms(20), fields, faults),
+        jitter: time("jitter", Duration::from_us(10), fields, faults),
+        start: time("start", Duration::ZERO, fields, faults),
+    };
+    if spec.jitter >= spec.period {
+        let problem = format!(
+            "found {}, expected less than the period, {}",
+            spec.jitter, spec.period
+        );
+        faults.add(fields.at("jitter"), problem);
+        return None;
+    }
+    named.map(|_| ProgramSpec::Incast(spec))
+}
+
+/// A load of a ring.
+fn load(
+    name: &str,
+    kind: &str,
+    fields: &Fields<'_>,
+    description: &mut Description,
+    faults: &mut Faults,
+) {
+    let ring_name = fields.text("ring", "the name of a ring", faults);
+    let duration = Duration::from_ms(100);
+    let duration = fields.within("time", duration, Duration::from_us(1)..=LONG, faults);
+    let known: Vec<String> = description
+        .rings
+        .iter()
+        .map(|ring| ring.name.clone())
+        .collect();
+    let mut rings = description.rings.iter_mut();
+    let ring = rings.find(|ring| ring.name == ring_name);
+    if ring.is_none() && !ring_name.is_empty() {
+        let known = known.iter().map(String::as_str);
+        faults.unknown(fields.at("ring"), "ring", &ring_name, known);
+    }
+    let has_one = |faults: &mut Faults| {
+        faults.add(fields.at("ring"), "this ring has a load already");
+    };
+    match (kind, ring.map(|ring| &mut ring.kind)) {
+        ("cells", ring) => {
+            let load = SlottedLoad {
+                name: name.to_owned(),
+                stations: fields.within("stations", 1, 1..=998, faults),
+                share: fields.within("share", 0.5, 0.0..=10.0, faults),
+                time: duration,
+            };
+            match ring {
+                Some(RingKind::Slotted(spec)) if spec.load.is_some() => has_one(faults),
+                Some(RingKind::Slotted(spec)) => spec.load = Some(load),
+                Some(RingKind::Token(_)) => {
+                    let problem = "it has a token: expected a load of `messages`";
+                    faults.add(fields.at("ring"), problem);
+                }
+                None => {}
+            }
+        }
+        (_, ring) => {
+            let per_cent = fields.within("per_cent", 25, 1..=400, faults);
+            let message = ByteSize::from_kib(4);
+            let most = ByteSize::from_bytes(65_535);
+            let message = fields.within("size", message, BYTE..=most, faults);
+            match ring {
+                Some(RingKind::Token(spec)) if spec.load.is_some() => has_one(faults),
+                Some(RingKind::Token(spec)) => {
+                    let rate = share_of(spec.parameters.ring.rate, per_cent);
+                    let class = barewire_classic::token::Class::Asynchronous;
+                    let bytes = message.as_bytes() as usize;
+                    let sources = random_sources(spec.stations, rate, bytes, class, 0);
+                    spec.load = Some(TokenLoad {
+                        name: name.to_owned(),
+                        plan: LoadPlan::two_groups(spec.stations, sources, duration),
+                        per_cent,
+                    });
+                }
+                Some(RingKind::Slotted(_)) => {
+                    let problem = "it has slots: expected a load of `cells`";
+                    faults.add(fields.at("ring"), problem);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+/// Every host of a program has to reach those that it sends to.
+fn check_ways(
+    spec: &ProgramSpec,
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) {
+    for (from, to) in spec.ways() {
+        let (from, to) = (usize::from(from), usize::from(to));
+        if !ways::leads(description, from, to) {
+            let name = |host: usize| &description.hosts[host].name;
+            let problem = format!("no way leads from `{}` to `{}`", name(from), name(to));
+            faults.add(fields.key.clone(), problem);
+            return;
+        }
+    }
+}
+
+/// Events of a program, about: those of a message on the workbench, and as many frames again
+/// on each line between.
+fn events_of(spec: &ProgramSpec, description: &Description) -> f64 {
+    let hosts = spec.hosts();
+    let of_message = |bytes: u64| {
+        let each = hosts.iter().map(|&host| {
+            let parameters = &description.hosts[usize::from(host)].parameters;
+            crate::workbench::events(parameters, bytes)
+        });
+        each.fold(0.0_f64, f64::max)
+    };
+    let lines = 1 + description.devices.len() + description.rings.len();
+    let messages = spec.messages().into_iter();
+    let events: f64 = messages
+        .map(|(count, bytes)| count * of_message(bytes))
+        .sum();
+    events * lines.min(8) as f64
+}

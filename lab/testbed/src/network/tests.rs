@@ -1,0 +1,5 @@
+//! Networks that other systems have, too, give what those give; mistakes are found at their keys.
+
+mod equal;
+mod ways;
+mod wrong;

@@ -1,0 +1,268 @@
+//! What is wrong with a description is found, all of it, each at its key.
+
+use proptest::prelude::*;
+
+use crate::error::SystemError;
+use crate::experiment::{Progress, Setting};
+use crate::network::{Fault, NoKinds, System};
+use crate::system::System as _;
+
+/// A network that is right, to be made wrong.
+const RIGHT: &str = "\
+[hosts.a]
+like = \"pc733\"
+[hosts.b]
+count = 3
+[cards.a]
+host = \"a\"
+[cards.b]
+host = \"b\"
+[switches.s]
+ports = 5
+[links.a]
+ends = [\"a\", \"s.1\"]
+[links.b]
+ends = [\"b\", \"s\"]
+[programs.p]
+kind = \"incast\"
+from = \"b\"
+to = \"a\"
+";
+
+fn check(text: &str) -> Result<(), SystemError> {
+    let experiment = &System::<NoKinds>::new().experiments()[0];
+    (experiment.check)(&Setting {
+        parameters: text,
+        inputs: experiment.inputs,
+        seed: 1,
+        packets_per_link: 0,
+        progress: &Progress::default(),
+    })
+}
+
+fn faults(text: &str) -> Vec<Fault> {
+    match check(text) {
+        Ok(()) => Vec::new(),
+        Err(SystemError::Faults(faults)) => faults,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The one fault of the right network with a change: its key, and what is said.
+fn one(from: &str, to: &str) -> (String, String) {
+    let text = RIGHT.replacen(from, to, 1);
+    assert_ne!(text, RIGHT, "{from}");
+    let faults = faults(&text);
+    assert_eq!(faults.len(), 1, "{to}: {faults:?}");
+    (faults[0].key.clone(), faults[0].to_string())
+}
+
+#[test]
+fn each_mistake_is_found_at_its_key() {
+    assert_eq!(faults(RIGHT), []);
+    let cases = [
+        ("\"s.1\"", "\"s.9\"", "links.a.ends", "no such port `s.9`"),
+        ("\"s.1\"", "\"t.1\"", "links.a.ends", "no such port `t.1`"),
+        ("\"s.1\"", "\"b\"", "links.a.ends", "expected as many"),
+        ("\"s.1\"", "\"a\"", "links.a.ends", "in use"),
+        (
+            "[\"a\", \"s.1\"]",
+            "[\"a\"]",
+            "links.a.ends",
+            "expected the two ports",
+        ),
+        ("[\"a\", \"s.1\"]", "3", "links.a.ends", "expected"),
+        ("ports = 5", "ports = 3", "links.b.ends", "no free port"),
+        (
+            "ports = 5",
+            "ports = 1",
+            "switches.s.ports",
+            "expected 2 to",
+        ),
+        ("ports = 5", "port = 5", "switches.s.port", "no such key"),
+        ("ports = 5", "latency = \"5\"", "switches.s.latency", "unit"),
+        ("count = 3", "count = 0", "hosts.b.count", "expected 1 to"),
+        (
+            "like = \"pc733\"",
+            "like = \"pc7333\"",
+            "hosts.a.like",
+            "no such host",
+        ),
+        (
+            "like = \"pc733\"",
+            "processors = 3",
+            "hosts.a.processors",
+            "found 3",
+        ),
+        (
+            "like = \"pc733\"",
+            "processor = 2",
+            "hosts.a.processor",
+            "no such key",
+        ),
+        (
+            "like = \"pc733\"",
+            "costs.interrupt = 5",
+            "hosts.a.costs.interrupt",
+            "expected string",
+        ),
+        (
+            "like = \"pc733\"",
+            "costs.interrupt = \"5\"",
+            "hosts.a.costs.interrupt",
+            "unit",
+        ),
+        (
+            "like = \"pc733\"",
+            "bus = 1",
+            "hosts.a.bus",
+            "expected a table",
+        ),
+        (
+            "host = \"a\"",
+            "host = \"c\"",
+            "cards.a.host",
+            "no such host",
+        ),
+        (
+            "host = \"b\"",
+            "host = \"b\"\nlink.payload = \"80 B\"",
+            "links.b.ends",
+            "interworking unit",
+        ),
+        (
+            "host = \"a\"",
+            "host = \"a\"\nblock = \"0 B\"",
+            "cards.a.block",
+            "at least",
+        ),
+        (
+            "\"incast\"",
+            "\"incsat\"",
+            "programs.p.kind",
+            "no such kind of program",
+        ),
+        (
+            "from = \"b\"",
+            "from = \"bb\"",
+            "programs.p.from",
+            "no such host",
+        ),
+        (
+            "from = \"b\"",
+            "from = [\"b\", \"a\"]",
+            "programs.p.to",
+            "among those",
+        ),
+        ("to = \"a\"", "to = \"b\"", "programs.p.to", "expected one"),
+        (
+            "to = \"a\"",
+            "to = \"a\"\nrounds = 0",
+            "programs.p.rounds",
+            "expected 1 to",
+        ),
+        (
+            "to = \"a\"",
+            "to = \"a\"\nsizes = 1",
+            "programs.p.sizes",
+            "no such key",
+        ),
+        (
+            "to = \"a\"",
+            "to = \"a\"\njitter = \"1 s\"",
+            "programs.p.jitter",
+            "less than the period",
+        ),
+        ("[programs.p]", "[program.p]", "program", "no such section"),
+    ];
+    for (from, to, key, said) in cases {
+        if to == "\"b\"" || key == "cards.a.host" {
+            // These leave others without what they had: the one meant is among them.
+            let text = RIGHT.replacen(from, to, 1);
+            let all = faults(&text);
+            let found = all
+                .iter()
+                .any(|it| it.key == key && it.to_string().contains(said));
+            assert!(found, "{to}: {all:?}");
+            continue;
+        }
+        let (at, text) = one(from, to);
+        assert_eq!(at, key, "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_found_at_once() {
+    let text = RIGHT
+        .replace("\"s.1\"", "\"s.9\"")
+        .replace("\"pc733\"", "\"pc\"")
+        .replace("\"incast\"", "\"incsat\"")
+        .replace("ports = 5", "ports = 5\nlatency = \"4\"");
+    let keys: Vec<String> = faults(&text).into_iter().map(|fault| fault.key).collect();
+    for key in [
+        "links.a.ends",
+        "hosts.a.like",
+        "programs.p.kind",
+        "switches.s.latency",
+    ] {
+        assert!(keys.iter().any(|found| found == key), "{key}: {keys:?}");
+    }
+}
+
+#[test]
+fn who_is_not_attached_or_not_reached_is_named() {
+    let apart = RIGHT.replace("[links.a]\nends = [\"a\", \"s.1\"]\n", "");
+    let found = faults(&apart);
+    assert!(
+        found
+            .iter()
+            .any(|it| it.key == "cards.a" && it.problem.contains("attached to nothing"))
+    );
+    // Two islands.
+    let islands = "[hosts.a]\n[hosts.b]\n[hosts.c]\n[hosts.d]\n[cards.a]\nhost = \"a\"\n[cards.b]\nhost = \"b\"\n\
+                   [cards.c]\nhost = \"c\"\n[cards.d]\nhost = \"d\"\n[links.l]\nends = [\"a\", \"b\"]\n\
+                   [links.m]\nends = [\"c\", \"d\"]\n[programs.p]\nkind = \"ping\"\nfrom = \"a\"\nto = \"d\"";
+    let found = faults(islands);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].problem, "no way leads from `a` to `d`");
+    assert_eq!(found[0].key, "programs.p");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever lines are left out, doubled or garbled, the check ends, and names keys.
+    #[test]
+    fn no_description_panics(
+        left_out in proptest::collection::vec(0_usize..20, 0..4),
+        garbled in proptest::collection::vec((0_usize..20, "[a-z0-9\". \\[\\]=]{0,12}"), 0..3),
+    ) {
+        let mut lines: Vec<String> = RIGHT.lines().map(str::to_owned).collect();
+        for (line, text) in garbled {
+            if let Some(found) = lines.get_mut(line) {
+                let key = found.split('=').next().unwrap_or_default().to_owned();
+                *found = if found.contains('=') { format!("{key}= {text}") } else { found.clone() };
+            }
+        }
+        let mut text = String::new();
+        for (number, line) in lines.iter().enumerate() {
+            if !left_out.contains(&number) {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+        if toml::from_str::<toml::Table>(&text).is_ok() {
+            match check(&text) {
+                Ok(()) => {}
+                Err(SystemError::Faults(faults)) => {
+                    prop_assert!(!faults.is_empty());
+                    for fault in faults {
+                        prop_assert!(!fault.key.is_empty() && !fault.problem.is_empty());
+                    }
+                }
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
+}
