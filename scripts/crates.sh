@@ -15,7 +15,7 @@ mkdir -p "$place/all"
 others=()
 for manifest in $(git ls-files '*/Cargo.toml'); do
     # Those outside of the workspace are none of its packages.
-    case $manifest in fuzz/* | benches/rivals/*) continue ;; esac
+    case $manifest in fuzz/* | benches/rivals/* | examples/*) continue ;; esac
     ! grep -q '^publish = false' "$manifest" ||
         others+=(--exclude "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest" | head -n 1)")
 done

@@ -117,6 +117,16 @@ build_docs() {
     [[ -f $page ]] || { echo "the pages of crate barewire are missing: $page"; return 1; }
 }
 
+# own_device: that a device in a crate outside the workspace builds against the crates, and runs. Its own folder
+# for what is built, so that the two workspaces do not build the same crates in turn.
+own_device() {
+    local manifest=examples/own-device/Cargo.toml place=$target/example
+    cargo fmt --manifest-path "$manifest" --check || return
+    cargo test --manifest-path "$manifest" --target-dir "$place" ${locked[@]+"${locked[@]}"} || return
+    cargo run --quiet --manifest-path "$manifest" --target-dir "$place" ${locked[@]+"${locked[@]}"} \
+        -- examples/own-device/policer.toml
+}
+
 # skipped_step NAME REASON: tells that a step can not run here; it counts as skipped.
 skipped_step() {
     echo "SKIPPED: step $1: $2" | tee -a "$BAREWIRE_SKIP_LOG"
@@ -216,6 +226,7 @@ step tests tests cargo test ${locked[@]+"${locked[@]}"} --workspace --exclude ba
 # One at a time: they are whole programs, with time limits of their own.
 step programs tests cargo test ${locked[@]+"${locked[@]}"} -p barewire-programs --no-fail-fast -- --test-threads=1
 step models tests model_check
+step example tests own_device
 step python tests python_package
 step fuzz check fuzz_briefly
 step docs check build_docs
