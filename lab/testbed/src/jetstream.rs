@@ -17,6 +17,7 @@
 //! stands in `experiments`. Source: jet93.
 
 mod cells;
+mod emulation;
 pub(crate) mod experiments;
 pub(crate) mod lan;
 pub(crate) mod load;
@@ -34,8 +35,9 @@ use barewire_models::afterburner::Stack;
 use barewire_models::jetstream::Division;
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Setting};
 use crate::figures::seconds;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
@@ -61,6 +63,20 @@ impl crate::system::System for System {
 
     fn experiments(&self) -> &'static [Experiment] {
         &experiments::ALL
+    }
+
+    fn emulate(
+        &self,
+        _experiment: &str,
+        setting: &Setting<'_>,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        let made = experiments::emulated::emulated(setting, wanted)?;
+        Ok(Box::new(emulation::Emulation::new(
+            made,
+            setting.seed,
+            wanted,
+        )?))
     }
 }
 

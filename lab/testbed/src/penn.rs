@@ -14,6 +14,7 @@
 //! `experiments`. Source: penn91, sections 4.1 and 4.2.
 
 mod capture;
+mod emulation;
 mod experiments;
 mod parameters;
 mod program;
@@ -23,7 +24,9 @@ mod world;
 use barewire_models::penn::Path;
 use barewire_units::{ByteSize, Duration, Rate};
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
+use crate::experiment::Setting;
 use crate::figures::seconds;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
@@ -62,6 +65,20 @@ impl crate::system::System for System {
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &experiments::ALL
+    }
+
+    fn emulate(
+        &self,
+        _experiment: &str,
+        setting: &Setting<'_>,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        let parameters = Parameters::parse(setting.parameters)?;
+        Ok(Box::new(emulation::Emulation::new(
+            &parameters,
+            setting.seed,
+            wanted,
+        )?))
     }
 }
 

@@ -16,6 +16,7 @@
 pub mod afterburner;
 pub mod atm;
 pub(crate) mod common;
+pub mod emulated;
 pub mod ring;
 pub mod stream;
 pub mod switch;

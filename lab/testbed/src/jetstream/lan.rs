@@ -154,6 +154,13 @@ impl Lan {
         stations.all(|station| station.card.is_up())
     }
 
+    /// The station of the first ring that had the token last.
+    pub fn token_at(&self) -> Option<usize> {
+        let stations = self.rings.first()?.iter().enumerate();
+        let seen = stations.filter_map(|(number, station)| Some((station.token?, number)));
+        seen.max().map(|(_, number)| number)
+    }
+
     /// Frames and tokens that broke between two clocks.
     pub fn slips(&self) -> u64 {
         let stations = self.rings.iter().flatten();

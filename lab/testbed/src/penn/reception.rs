@@ -480,7 +480,7 @@ impl Station<'_> {
 }
 
 /// The payload of a PDU that its own checks pass.
-fn checked(aal: Aal, pdu: &[u8]) -> Option<&[u8]> {
+pub fn checked(aal: Aal, pdu: &[u8]) -> Option<&[u8]> {
     match aal {
         Aal::Aal5 => {
             let repr = PduRepr::parse(&Pdu::new_checked(pdu).ok()?).ok()?;

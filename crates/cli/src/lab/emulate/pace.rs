@@ -23,6 +23,10 @@ use crate::lab::error::{LabError, Result};
 
 /// So long before an event that can let a packet out, the loop sleeps no more: waking up takes about as long.
 const POLLED: Duration = Duration::from_micros(60);
+/// After polling for so long, the loop sleeps for a moment: a program of real-time priority that never does is
+/// stopped by the kernel for 50 ms in each second.
+const POLLS_LONGEST: Duration = Duration::from_micros(700);
+const BREAK: Duration = Duration::from_micros(60);
 /// The longest sleep while the model goes on without packets, as with a token: so that what it has to catch up
 /// with when a packet comes is little.
 const IDLE: Duration = Duration::from_micros(500);
@@ -48,6 +52,8 @@ pub struct Pace<'a> {
     network: &'a mut dyn Emulated,
     wakes: Epoll,
     began_ns: u64,
+    /// When it last slept.
+    slept_ns: u64,
     lateness: Times,
     overslept: Times,
     not_carried: u64,
@@ -71,6 +77,7 @@ impl<'a> Pace<'a> {
             network,
             wakes,
             began_ns: monotonic_ns(),
+            slept_ns: monotonic_ns(),
             lateness: Times::new(),
             overslept: Times::new(),
             not_carried: 0,
@@ -167,6 +174,9 @@ impl<'a> Pace<'a> {
     }
 
     fn give(&mut self, departure: &Departure) -> Result<()> {
+        // Before the kernel has it: what it then does with it is its own time.
+        let late = self.now().saturating_duration_since(departure.at);
+        self.lateness.add(late.as_ps() / 1000);
         let mut taps = self.taps.iter();
         let tap = taps.find(|tap| tap.station() == departure.station);
         let sent = match tap {
@@ -180,8 +190,6 @@ impl<'a> Pace<'a> {
         };
         self.refused += u64::from(sent != FrameSent::Sent);
         self.given_bytes += departure.packet.len() as u64;
-        let late = self.now().saturating_duration_since(departure.at);
-        self.lateness.add(late.as_ps() / 1000);
         Ok(())
     }
 
@@ -197,16 +205,19 @@ impl<'a> Pace<'a> {
             Some(next) if self.network.account().inside > 0 => longest.min(until(next)),
             Some(_) => longest.min(IDLE),
         };
-        if time.is_zero() {
-            return Ok(());
-        }
         let from_ns = monotonic_ns();
+        let time = match time.is_zero() {
+            true if Duration::from_nanos(from_ns - self.slept_ns) < POLLS_LONGEST => return Ok(()),
+            true => BREAK,
+            false => time,
+        };
         let wakes = self.wakes.wait(events, Some(time));
         if wakes.map_err(LabError::Emulation)? == 0 {
             let slept = Duration::from_nanos(monotonic_ns() - from_ns);
             let overslept = slept.saturating_sub(time);
             self.overslept.add(overslept.as_nanos() as u64);
         }
+        self.slept_ns = monotonic_ns();
         Ok(())
     }
 

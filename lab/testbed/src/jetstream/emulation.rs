@@ -1,0 +1,365 @@
+//! A Jetstream ring that carries packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
+//! frame, as each segment is in the experiment `afterburner`.
+//!
+//! The hosts have the costs of the Afterburner and its single-copy stack, for one operation at a time, what has come
+//! before what is to be sent:
+//! ```text
+//! send     data: system call, copy to the card, TCP, IP and driver.   No data: an acknowledgement's output
+//! receive  interrupt, then data: driver, IP and TCP, the program wakes, system call, copy.   No data: an
+//!          acknowledgement's input
+//! ```
+//! A packet without data is one of TCP with headers only. The ring goes round for ever; whoever drives it need not look
+//! while no packet is inside.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use barewire_classic::token::Class;
+use barewire_des::{Class as Order, Event, Node, Simulator, World};
+use barewire_formats::aal5;
+use barewire_models::afterburner::{Costs, Stack};
+use barewire_units::{Duration, Instant, Rng};
+
+use super::net::{Happening, Medium, NetEvent, Network};
+use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::error::SystemError;
+use crate::experiment::LinkCapture;
+
+/// LLC/SNAP of an IPv4 packet (RFC 2684).
+const SNAP: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
+/// Data of a segment in the paper, and the headers that are before them here.
+const MTU_BYTES: usize = 14 * 1024 + 52;
+/// The longest packet that fits a PDU, and the header of an IP packet.
+const MTU_BYTES_MAX: usize = 65_535 - SNAP.len();
+/// What is lost at random is counted in millionths.
+const MILLION: u64 = 1_000_000;
+/// Messages that are over are forgotten when there are so many.
+const MESSAGES_KEPT: usize = 1 << 16;
+/// Nothing of them is on the ring after this time without another.
+const QUIET: Duration = Duration::from_ms(50);
+
+/// A ring, and how it is to be used.
+pub(super) struct Made {
+    pub network: Network,
+    pub stations: usize,
+    /// Frames that a card queues.
+    pub queue_frames: usize,
+    pub costs: Costs,
+    pub description: String,
+}
+
+/// A ring that carries packets.
+pub(super) struct Emulation {
+    sim: Simulator<Happens>,
+    carrying: Carrying,
+    /// When the ring was up: time zero, for the outside.
+    up: Instant,
+    description: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Happens {
+    Net(NetEvent),
+    /// The operation of a host is over.
+    Host(u16),
+}
+
+impl From<NetEvent> for Happens {
+    fn from(event: NetEvent) -> Self {
+        Self::Net(event)
+    }
+}
+
+impl Event for Happens {
+    fn digest(&self) -> u64 {
+        match self {
+            Self::Net(event) => event.digest(),
+            Self::Host(host) => 1 << 40 | u64::from(*host),
+        }
+    }
+}
+
+/// What a host does.
+enum Doing {
+    Send { to: u16, packet: Vec<u8> },
+    Receive(Vec<u8>),
+}
+
+#[derive(Default)]
+struct Host {
+    doing: Option<Doing>,
+    arrived: VecDeque<Vec<u8>>,
+    /// Frames in the queue of its card.
+    queued: usize,
+}
+
+struct Carrying {
+    network: Network,
+    stations: Stations,
+    hosts: Vec<Host>,
+    /// Packets on the ring, by message.
+    packets: BTreeMap<usize, Vec<u8>>,
+    queue_frames: usize,
+    /// `None` if they take no time.
+    costs: Option<Costs>,
+    lose: Rng,
+    lose_ppm: u64,
+    lost_frames: u64,
+    last_sent: Instant,
+}
+
+/// Whether a packet is one of TCP with headers only.
+fn is_acknowledgement(packet: &[u8]) -> bool {
+    let header_bytes = |at: usize, nibble: u8| {
+        let byte = packet.get(at).copied().unwrap_or(0);
+        usize::from(byte >> nibble & 15) * 4
+    };
+    let ip = header_bytes(0, 0);
+    packet.get(9) == Some(&6) && packet.len() <= ip + header_bytes(ip + 12, 4)
+}
+
+/// What a host takes to send a packet, and to receive it.
+fn costs_of(costs: &Costs, packet: &[u8]) -> [Duration; 2] {
+    let bytes = packet.len() as u64;
+    let stack = Stack::SingleCopy;
+    if is_acknowledgement(packet) {
+        let receive = costs.interrupt + costs.acknowledgement_input;
+        return [costs.acknowledgement_output, receive];
+    }
+    let copy_out = costs.copy_from_program(stack, bytes);
+    let copy_in = costs.copy_to_program(stack, bytes);
+    let wakes = costs.interrupt + costs.input(stack, bytes) + costs.context_switch;
+    [
+        costs.system_call + copy_out + costs.output(stack, bytes),
+        wakes + costs.system_call + copy_in,
+    ]
+}
+
+impl Emulation {
+    pub(super) fn new(made: Made, seed: u64, wanted: &Wanted) -> Result<Self, SystemError> {
+        wanted.check()?;
+        let mtu = wanted.mtu(MTU_BYTES, MTU_BYTES_MAX)?;
+        let mut carrying = Carrying {
+            network: made.network,
+            stations: Stations::new(wanted, mtu),
+            hosts: (0..made.stations).map(|_| Host::default()).collect(),
+            packets: BTreeMap::new(),
+            queue_frames: made.queue_frames,
+            costs: (wanted.host_era == HostEra::Plan).then_some(made.costs),
+            lose: Rng::from_seed(seed).fork("lose"),
+            lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
+            lost_frames: 0,
+            last_sent: Instant::ORIGIN,
+        };
+        let mut sim = Simulator::new();
+        let up = Network::start(&mut carrying, &mut sim)?;
+        Ok(Self {
+            sim,
+            carrying,
+            up,
+            description: made.description,
+        })
+    }
+
+    /// The model's own time.
+    fn inner(&self, outer: Instant) -> Instant {
+        self.up + outer.since_origin()
+    }
+
+    fn outer(&self, inner: Instant) -> Instant {
+        Instant::ORIGIN + inner.saturating_duration_since(self.up)
+    }
+}
+
+impl AsMut<Network> for Carrying {
+    fn as_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+}
+
+impl World for Carrying {
+    type Event = Happens;
+
+    fn handle(&mut self, event: Happens, sim: &mut Simulator<Happens>) {
+        match event {
+            Happens::Net(event) => self.network.handle(event, sim),
+            Happens::Host(host) => self.done(usize::from(host), sim),
+        }
+        self.look(sim);
+    }
+}
+
+impl Carrying {
+    /// What hosts notice of the network.
+    fn look(&mut self, sim: &mut Simulator<Happens>) {
+        while let Some(happening) = self.network.traffic.happenings.pop_front() {
+            match happening {
+                Happening::Sent { message, .. } => {
+                    let from = self.network.traffic.messages[message].from;
+                    self.hosts[from].queued -= 1;
+                    self.begin(from, sim);
+                }
+                Happening::Received(message) => self.arrived(message, sim),
+            }
+        }
+    }
+
+    fn arrived(&mut self, message: usize, sim: &mut Simulator<Happens>) {
+        let to = self.network.traffic.messages[message].to;
+        let packet = self.packets.remove(&message);
+        if self.lose.ratio(self.lose_ppm, MILLION) {
+            self.lost_frames += 1;
+            return self.is_over();
+        }
+        self.hosts[to].arrived.extend(packet);
+        self.begin(to, sim);
+    }
+
+    /// Nothing is inside but what was lost.
+    fn is_over(&mut self) {
+        let rests = |host: &Host| host.doing.is_none() && host.arrived.is_empty();
+        if self.network.traffic.on_their_way == 0 && self.hosts.iter().all(rests) {
+            self.stations.is_over();
+        }
+    }
+
+    /// The next operation of a host that does nothing.
+    fn begin(&mut self, number: usize, sim: &mut Simulator<Happens>) {
+        let host = &mut self.hosts[number];
+        if host.doing.is_some() {
+            return;
+        }
+        let has_room = host.queued < self.queue_frames;
+        let (doing, which) = if let Some(packet) = host.arrived.pop_front() {
+            (Doing::Receive(packet), 1)
+        } else if let (true, Some((to, _))) = (has_room, self.stations.waiting(number)) {
+            let Some(packet) = self.stations.begin(number) else {
+                return;
+            };
+            (Doing::Send { to, packet }, 0)
+        } else {
+            return;
+        };
+        let (Doing::Send { packet, .. } | Doing::Receive(packet)) = &doing;
+        let costs = self.costs.as_ref();
+        let time = costs.map_or(Duration::ZERO, |costs| costs_of(costs, packet)[which]);
+        host.doing = Some(doing);
+        let node = Node(number as u16);
+        sim.after(time, Order::NORMAL, node, Happens::Host(number as u16));
+    }
+
+    fn done(&mut self, number: usize, sim: &mut Simulator<Happens>) {
+        match self.hosts[number].doing.take() {
+            None => {}
+            Some(Doing::Receive(packet)) => {
+                self.stations.give(sim.now(), number, packet);
+                self.is_over();
+            }
+            Some(Doing::Send { to, packet }) => self.send(number, to, packet, sim),
+        }
+        self.begin(number, sim);
+    }
+
+    fn send(&mut self, from: usize, to: u16, packet: Vec<u8>, sim: &mut Simulator<Happens>) {
+        let traffic = &mut self.network.traffic;
+        let quiet = sim.now().saturating_duration_since(self.last_sent) > QUIET;
+        if traffic.on_their_way == 0 && quiet && traffic.messages.len() > MESSAGES_KEPT {
+            traffic.messages.clear();
+        }
+        self.last_sent = sim.now();
+        let payload = || [&SNAP[..], &packet].concat();
+        let bytes = SNAP.len() + packet.len();
+        let (to, class) = (usize::from(to), Class::Asynchronous);
+        self.hosts[from].queued += 1;
+        let message = self.network.send(sim, from, to, class, bytes, payload);
+        self.packets.insert(message, packet);
+    }
+
+    /// Where the token was last, of all stations.
+    fn token(&self) -> Option<usize> {
+        match &self.network.medium {
+            Medium::Rings(lan) => lan.token_at(),
+            Medium::Atm(_) => None,
+        }
+    }
+}
+
+impl Emulated for Emulation {
+    fn describe(&self) -> String {
+        self.description.clone()
+    }
+
+    fn mtu_bytes(&self) -> usize {
+        self.carrying.stations.mtu_bytes()
+    }
+
+    fn now(&self) -> Instant {
+        self.outer(self.sim.now())
+    }
+
+    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
+        self.run_to(at);
+        let now = self.now();
+        self.carrying.stations.take(now, from, to, packet);
+        self.carrying.begin(usize::from(from), &mut self.sim);
+    }
+
+    fn run_to(&mut self, time: Instant) {
+        let time = self.inner(time);
+        self.sim.run_until(time, &mut self.carrying);
+    }
+
+    fn next_at(&mut self) -> Option<Instant> {
+        let next = self.sim.next_at()?;
+        Some(self.outer(next))
+    }
+
+    fn poll(&mut self) -> Option<Departure> {
+        let mut departure = self.carrying.stations.poll()?;
+        departure.at = self.outer(departure.at);
+        Some(departure)
+    }
+
+    fn account(&self) -> Account {
+        self.carrying.stations.account()
+    }
+
+    fn view(&self) -> View {
+        let count = self.carrying.hosts.len();
+        let place = |station: usize| station as f64 / count as f64;
+        let traffic = &self.carrying.network.traffic;
+        let token = self.carrying.token();
+        View {
+            what: "the station that had the token last",
+            stations: (0..count).map(place).collect(),
+            carriers: token
+                .map(|station| (place(station), vec![true]))
+                .into_iter()
+                .collect(),
+            counts: vec![
+                ("frames on their way", traffic.on_their_way),
+                ("frames lost", self.carrying.lost_frames),
+            ],
+        }
+    }
+
+    fn take_links(&mut self) -> Vec<LinkCapture> {
+        let links = self.carrying.network.take_links();
+        let captures = self.carrying.stations.take_captures();
+        // The ring's own times begin when it was switched on.
+        let up = self.up;
+        let shifted = links.into_iter().map(|mut link| {
+            link.packets.retain(|packet| packet.at >= up);
+            for packet in &mut link.packets {
+                packet.at = Instant::ORIGIN + (packet.at - up);
+            }
+            link
+        });
+        captures.chain(shifted).collect()
+    }
+}
+
+/// Bytes of the longest payload, which a PDU holds.
+const _: () = assert!(aal5::pdu_bytes(MTU_BYTES_MAX + SNAP.len()) <= 65_568);
+
+#[cfg(test)]
+mod tests;
