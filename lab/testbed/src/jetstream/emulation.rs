@@ -51,8 +51,6 @@ pub(super) struct Made {
 pub(super) struct Emulation {
     sim: Simulator<Happens>,
     carrying: Carrying,
-    /// When the ring was up: time zero, for the outside.
-    up: Instant,
     description: String,
 }
 
@@ -105,6 +103,8 @@ struct Carrying {
     lose_ppm: u64,
     lost_frames: u64,
     last_sent: Instant,
+    /// When the ring was up: time zero, for the outside.
+    up: Instant,
 }
 
 /// Whether a packet is one of TCP with headers only.
@@ -149,24 +149,24 @@ impl Emulation {
             lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
             lost_frames: 0,
             last_sent: Instant::ORIGIN,
+            up: Instant::ORIGIN,
         };
         let mut sim = Simulator::new();
-        let up = Network::start(&mut carrying, &mut sim)?;
+        carrying.up = Network::start(&mut carrying, &mut sim)?;
         Ok(Self {
             sim,
             carrying,
-            up,
             description: made.description,
         })
     }
 
     /// The model's own time.
     fn inner(&self, outer: Instant) -> Instant {
-        self.up + outer.since_origin()
+        self.carrying.up + outer.since_origin()
     }
 
     fn outer(&self, inner: Instant) -> Instant {
-        Instant::ORIGIN + inner.saturating_duration_since(self.up)
+        Instant::ORIGIN + inner.saturating_duration_since(self.carrying.up)
     }
 }
 
@@ -251,7 +251,9 @@ impl Carrying {
         match self.hosts[number].doing.take() {
             None => {}
             Some(Doing::Receive(packet)) => {
-                self.stations.give(sim.now(), number, packet);
+                // In the time of the outside.
+                let now = Instant::ORIGIN + sim.now().saturating_duration_since(self.up);
+                self.stations.give(now, number, packet);
                 self.is_over();
             }
             Some(Doing::Send { to, packet }) => self.send(number, to, packet, sim),
@@ -314,9 +316,7 @@ impl Emulated for Emulation {
     }
 
     fn poll(&mut self) -> Option<Departure> {
-        let mut departure = self.carrying.stations.poll()?;
-        departure.at = self.outer(departure.at);
-        Some(departure)
+        self.carrying.stations.poll()
     }
 
     fn account(&self) -> Account {
@@ -346,7 +346,7 @@ impl Emulated for Emulation {
         let links = self.carrying.network.take_links();
         let captures = self.carrying.stations.take_captures();
         // The ring's own times begin when it was switched on.
-        let up = self.up;
+        let up = self.carrying.up;
         let shifted = links.into_iter().map(|mut link| {
             link.packets.retain(|packet| packet.at >= up);
             for packet in &mut link.packets {

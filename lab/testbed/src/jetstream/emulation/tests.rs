@@ -164,7 +164,11 @@ fn both_sides_are_recorded() {
     });
     network.send(at_us(5), 0, 2, vec![0x45; 70]);
     network.run_to(at_us(5_000));
+    let left = network.poll().expect("it has left");
     let links = network.take_links();
+    // Both in the time of the outside.
+    let times = [&links[0], &links[1]].map(|link| link.packets[0].at);
+    assert_eq!(times, [at_us(5), left.at]);
     let names: Vec<_> = links.iter().map(|link| link.link.as_str()).collect();
     assert_eq!(names.len(), 6, "{names:?}");
     assert!(links.iter().take(2).all(|link| link.packets.len() == 1));
