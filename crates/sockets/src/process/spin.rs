@@ -213,7 +213,7 @@ pub fn yields_well() -> bool {
     false
 }
 
-/// A wait or a receive call has ended with so many events or messages, of so many bytes in all.
+/// A wait, a receive or send call has ended with so many events or messages received, and so many bytes in all.
 pub fn got_on(messages: u64, bytes: u64) {
     MEMORY.with(|cell| {
         let mut memory = cell.get();

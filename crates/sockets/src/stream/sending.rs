@@ -8,7 +8,7 @@ use libc::ssize_t;
 
 use crate::epoll::sets;
 use crate::process::lock::Held;
-use crate::process::{clock, fault};
+use crate::process::{clock, fault, spin};
 use crate::stream::buffers::{
     PIECE_BYTES, Parts, for_each_stretch, kernel_send, offered, slice, total,
 };
@@ -50,6 +50,7 @@ fn send_with(fd: c_int, socket: &SocketState, parts: Parts<'_>, flags: c_int) ->
                 None => fail(libc::EAGAIN),
             },
         );
+    spin::got_on(0, result.max(0).unsigned_abs() as u64);
     if capture::is_on() {
         capture::sent(fd, socket, parts, result);
     }
