@@ -1,0 +1,297 @@
+//! TCP through a bridge beside the kernel's, over the same pair of interfaces. Needs root.
+//!
+//! `rates [SECONDS [ROUNDS]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary server on
+//! the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream, receives
+//! one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the median of
+//! the rounds and their range, and the ratio of each round likewise.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use barewire::Node;
+use barewire_bridge::BridgeConfig;
+use barewire_edge::{Edge, EdgeStream, StreamOptions};
+use barewire_sys::wake::{Epoll, Interest};
+use common::{Kind, Place, Running};
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Bytes of a write and of a read of a stream.
+const CHUNK_BYTES: usize = 64 * 1024;
+const MESSAGE_BYTES: usize = 64;
+
+const READABLE: Interest = Interest {
+    readable: true,
+    ..Interest::NONE
+};
+
+/// What the client asks the server for, by the first byte of a connection.
+const SINK: u8 = 1;
+const SOURCE: u8 = 2;
+const ECHO: u8 = 3;
+
+/// Serves connections, each in a thread of its own; those that are echoed over and over by one.
+fn serve(listener: &TcpListener, over: &AtomicBool) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let (tell, echoes) = std::sync::mpsc::channel();
+        scope.spawn(move || echo_all(&echoes, over));
+        for stream in listener.incoming() {
+            let (mut stream, tell) = (stream?, tell.clone());
+            // Relaxed, partner the store in `main`: the connection that follows it orders it.
+            if over.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            scope.spawn(move || -> io::Result<()> {
+                stream.set_nodelay(true)?;
+                let mut buffer = vec![0; CHUNK_BYTES];
+                stream.read_exact(&mut buffer[..1])?;
+                match buffer[0] {
+                    SINK => while stream.read(&mut buffer)? > 0 {},
+                    SOURCE => while stream.write(&buffer).is_ok() {},
+                    _ => {
+                        stream.set_nonblocking(true)?;
+                        let _ = tell.send(stream);
+                    }
+                }
+                Ok(())
+            });
+        }
+        Ok(())
+    })
+}
+
+/// Sends back what comes on any of the connections.
+fn echo_all(arrivals: &std::sync::mpsc::Receiver<TcpStream>, over: &AtomicBool) -> io::Result<()> {
+    let epoll = Epoll::new()?;
+    let mut streams = HashMap::new();
+    let (mut events, mut buffer, mut next) = (Vec::with_capacity(256), [0; MESSAGE_BYTES], 0);
+    // Relaxed: as above; it ends within 100 ms.
+    while !over.load(Ordering::Relaxed) {
+        for stream in arrivals.try_iter() {
+            epoll.add(&stream, next, READABLE)?;
+            streams.insert(next, stream);
+            next += 1;
+        }
+        epoll.wait(&mut events, Some(Duration::from_millis(1)))?;
+        for event in events.drain(..) {
+            let Some(stream) = streams.get_mut(&event.token) else {
+                continue;
+            };
+            let answered = match stream.read(&mut buffer) {
+                Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+                Ok(len) => stream.write_all(&buffer[..len]),
+                Err(error) => Err(error),
+            };
+            if answered.is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
+                streams.remove(&event.token);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Bytes a second that are written.
+fn send(mut stream: impl Write, longest: Duration) -> io::Result<f64> {
+    stream.write_all(&[SINK])?;
+    let (chunk, from, mut sent) = (vec![7; CHUNK_BYTES], Instant::now(), 0);
+    while from.elapsed() < longest {
+        sent += stream.write(&chunk)?;
+    }
+    Ok(sent as f64 / from.elapsed().as_secs_f64())
+}
+
+/// Bytes a second that are read.
+fn receive(mut stream: impl Read + Write, longest: Duration) -> io::Result<f64> {
+    stream.write_all(&[SOURCE])?;
+    let (mut chunk, from, mut received) = (vec![0; CHUNK_BYTES], Instant::now(), 0);
+    while from.elapsed() < longest {
+        received += stream.read(&mut chunk)?;
+    }
+    Ok(received as f64 / from.elapsed().as_secs_f64())
+}
+
+/// Exchanges a second, one after the other.
+fn exchange(mut stream: impl Read + Write, longest: Duration) -> io::Result<f64> {
+    stream.write_all(&[ECHO])?;
+    let (mut message, from, mut times) = ([1; MESSAGE_BYTES], Instant::now(), 0);
+    while from.elapsed() < longest {
+        stream.write_all(&message)?;
+        stream.read_exact(&mut message)?;
+        times += 1;
+    }
+    Ok(f64::from(times) / from.elapsed().as_secs_f64())
+}
+
+/// Exchanges a second over so many of the kernel's connections, one outstanding on each.
+fn exchange_kernel(at: SocketAddr, connections: u64, longest: Duration) -> Result<f64, Failure> {
+    let epoll = Epoll::new()?;
+    let mut streams = HashMap::new();
+    for token in 0..connections {
+        let mut stream = TcpStream::connect(at)?;
+        stream.set_nodelay(true)?;
+        stream.write_all(&[ECHO])?;
+        stream.set_nonblocking(true)?;
+        epoll.add(&stream, token, READABLE)?;
+        streams.insert(token, stream);
+    }
+    let mut message = [1; MESSAGE_BYTES];
+    for stream in streams.values_mut() {
+        stream.write_all(&message)?;
+    }
+    let (mut events, from, mut times) = (Vec::with_capacity(256), Instant::now(), 0);
+    while from.elapsed() < longest {
+        epoll.wait(&mut events, Some(Duration::from_millis(100)))?;
+        for event in events.drain(..) {
+            let stream = streams.get_mut(&event.token).ok_or("no such connection")?;
+            match stream.read(&mut message) {
+                Ok(_) => {
+                    times += 1;
+                    stream.write_all(&message)?;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(f64::from(times) / from.elapsed().as_secs_f64())
+}
+
+/// Exchanges a second over so many connections through the bridge, one outstanding on each.
+fn exchange_edge(at: SocketAddr, connections: u64, longest: Duration) -> Result<f64, Failure> {
+    let node = Node::new()?;
+    let mut edge = Edge::new(&node);
+    let mut options = StreamOptions::default();
+    (options.send_buffer_bytes, options.receive_buffer_bytes) = (16 << 10, 16 << 10);
+    let mut begun = HashSet::new();
+    let (mut from, mut times, mut started) = (Instant::now(), 0, 0);
+    let mut message = [1; MESSAGE_BYTES];
+    loop {
+        // Some at a time: the answer to a SYN that is dropped comes a second later.
+        while started < connections && started < begun.len() as u64 + 16 {
+            edge.start_connect(at, &options)?;
+            started += 1;
+        }
+        for id in edge.wait(Some(Duration::from_secs(5)))? {
+            let Some(stream) = edge.stream(id) else {
+                continue;
+            };
+            if !begun.contains(&id) {
+                if stream.try_write(&[ECHO])? == 0 {
+                    continue;
+                }
+                begun.insert(id);
+                if begun.len() as u64 == connections {
+                    (from, times) = (Instant::now(), 0);
+                }
+                stream.try_write(&message)?;
+            }
+            while let Some(1..) = stream.try_read(&mut message)? {
+                times += 1;
+                stream.try_write(&message)?;
+            }
+        }
+        if begun.len() as u64 == connections && from.elapsed() >= longest {
+            return Ok(f64::from(times) / from.elapsed().as_secs_f64());
+        }
+    }
+}
+
+/// Measures one row, in turn.
+fn row(
+    name: &str,
+    rounds: usize,
+    kernel: impl Fn() -> Result<f64, Failure>,
+    edge: impl Fn() -> Result<f64, Failure>,
+) -> Result<(), Failure> {
+    let mut all = [const { Vec::new() }; 3];
+    for _ in 0..rounds {
+        let (kernel, edge) = (kernel()?, edge()?);
+        for (column, value) in all.iter_mut().zip([kernel, edge, edge / kernel]) {
+            column.push(value);
+        }
+    }
+    let shown = all.map(|mut column| {
+        column.sort_by(f64::total_cmp);
+        let (least, most) = (column[0], column[rounds - 1]);
+        format!("{:.4} ({least:.4} to {most:.4})", column[rounds / 2])
+    });
+    println!(
+        "{name}: kernel {}, bridge {}, ratio {}",
+        shown[0], shown[1], shown[2]
+    );
+    Ok(())
+}
+
+fn main() -> Result<(), Failure> {
+    let mut arguments = std::env::args().skip(1);
+    let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
+    let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
+    let longest = Duration::from_secs_f64(seconds);
+    let place = Place::new(Kind::Interface)?;
+    let mut config = place.config(true);
+    config.spin = BridgeConfig::new(config.device.clone()).spin;
+    (config.limits.leases_max, config.limits.user_leases_max) = (4000, 4000);
+    let bridge = Running::start(&place, config)?;
+    let listener = place.peer.run(|| TcpListener::bind("10.77.0.1:0"))?;
+    let at = listener.local_addr()?;
+    let over = AtomicBool::new(false);
+    place.home.enter()?;
+    std::thread::scope(|scope| {
+        let serving = scope.spawn(|| serve(&listener, &over));
+        let measured = measure(at, longest, rounds);
+        // Relaxed, partner the loads in the server: the connection below orders it.
+        over.store(true, Ordering::Relaxed);
+        drop(TcpStream::connect(at)?);
+        serving.join().map_err(|_| "the server has panicked")??;
+        measured
+    })?;
+    println!("{:?}", bridge.stop().counters);
+    Ok(())
+}
+
+/// Measures all rows.
+fn measure(at: SocketAddr, longest: Duration, rounds: usize) -> Result<(), Failure> {
+    let node = Node::new()?;
+    let kernel = || -> Result<TcpStream, Failure> {
+        let stream = TcpStream::connect(at)?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    };
+    let edge = || -> Result<EdgeStream, Failure> {
+        Ok(EdgeStream::connect(&node, at, &StreamOptions::default())?)
+    };
+    row(
+        "send, bytes a second",
+        rounds,
+        || Ok(send(kernel()?, longest)?),
+        || Ok(send(edge()?, longest)?),
+    )?;
+    row(
+        "receive, bytes a second",
+        rounds,
+        || Ok(receive(kernel()?, longest)?),
+        || Ok(receive(edge()?, longest)?),
+    )?;
+    row(
+        "64 B to and fro, a second",
+        rounds,
+        || Ok(exchange(kernel()?, longest)?),
+        || Ok(exchange(edge()?, longest)?),
+    )?;
+    for connections in [10, 1000] {
+        let name = format!("64 B over {connections} connections, a second");
+        row(
+            &name,
+            rounds,
+            || exchange_kernel(at, connections, longest),
+            || exchange_edge(at, connections, longest),
+        )?;
+    }
+    Ok(())
+}
