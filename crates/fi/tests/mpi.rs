@@ -243,6 +243,11 @@ fn a_buffer_takes_several_messages() {
     run_with_libfabric("a_buffer_takes_several_messages", "many");
 }
 
+#[test]
+fn a_message_is_found_claimed_and_dropped() {
+    run_with_libfabric("a_message_is_found_claimed_and_dropped", "peek");
+}
+
 /// The name of the endpoint that a hostile peer attacks, and the key and the address of its memory.
 fn victim(program: &Path) -> (std::process::Child, String, [u64; 2]) {
     use std::io::{BufRead as _, BufReader};

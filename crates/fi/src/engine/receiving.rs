@@ -6,7 +6,9 @@ use barewire::{Error, Message};
 use barewire_proto::matching::{Envelope, Pattern};
 use barewire_sys::process::read_process;
 
-use super::state::{Arrived, Body, Engine, Out, Pulling, Purpose, Reading, Receive, received};
+use super::state::{
+    Arrived, Body, Completion, Engine, Out, Pulling, Purpose, Reading, Receive, received,
+};
 use crate::memory::{Context, Lent};
 use crate::raw;
 use crate::records::{HEAD_BYTES, Label, Long, RECORD_BYTES_MAX, Record};
@@ -61,6 +63,14 @@ impl Bytes for Message<'_> {
 
     fn read_at(&self, at: usize, into: &mut [u8]) {
         Message::read_at(self, at, into);
+    }
+}
+
+/// The completion of an operation that has found a message and received no bytes.
+fn found_message(context: Context, envelope: &Envelope, arrived: &Arrived) -> Completion {
+    Completion {
+        len: arrived.len_bytes(),
+        ..received(context, &arrived.label, Some(envelope.source as u32))
     }
 }
 
@@ -245,12 +255,10 @@ impl Engine {
         let Some((envelope, arrived)) = found else {
             return self.fail_receive(context, &wanted(tagged, pattern), raw::FI_ENOMSG);
         };
-        let (peer, label, len) = (envelope.source as usize, arrived.label, arrived.len_bytes());
-        let mut done = received(context, &label, Some(peer as u32));
-        done.len = len;
+        let done = found_message(context, envelope, arrived);
         self.tell_found(done);
         if peek == Peek::Discard {
-            self.discard(tagged, context);
+            self.drop_claimed(tagged, context);
         }
     }
 
@@ -263,11 +271,19 @@ impl Engine {
         true
     }
 
-    /// Drops the message that was claimed under this context. Returns whether there was one.
+    /// Drops the message that was claimed under this context, and tells of it. Returns whether there was one.
     pub(crate) fn discard(&mut self, tagged: bool, context: Context) -> bool {
-        let Some((envelope, arrived)) = self.matching(tagged).take(&context) else {
+        let Some(done) = self.drop_claimed(tagged, context) else {
             return false;
         };
+        self.tell_found(done);
+        true
+    }
+
+    /// Drops the message that was claimed under this context, if there is one. Returns what tells of it.
+    fn drop_claimed(&mut self, tagged: bool, context: Context) -> Option<Completion> {
+        let (envelope, arrived) = self.matching(tagged).take(&context)?;
+        let done = found_message(context, &envelope, &arrived);
         if let Body::Long(long) = arrived.body {
             let done = Record::Done {
                 send: long.send,
@@ -275,7 +291,7 @@ impl Engine {
             };
             self.say(envelope.source as usize, done);
         }
-        true
+        Some(done)
     }
 
     /// Ends the first posted receive of this context. Returns whether there was one.
