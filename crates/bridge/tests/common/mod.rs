@@ -1,6 +1,6 @@
 //! A bridge between two hosts that are network namespaces, or behind a TAP device, with clients beside it. All of it goes
 //! with the test.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
