@@ -54,6 +54,18 @@ add_results() {
     results=$((p + f)) failures=$f
 }
 
+# what_failed NAME LOG: prints which tests of a step failed and what they said, or how the step ended if none did.
+# Who reads only the end of a long output still learns why.
+what_failed() {
+    local told
+    # A test of cargo's tells what it said under "---- NAME stdout ----". A program of tests that was killed has an
+    # error of cargo's alone, and pytest's summary has its own lines.
+    told=$(awk '/^---- .* stdout ----$/ { lines = 15 } lines > 0 { print "  " $0; lines--; next }
+        /^error: test failed/ || /signal: / || /^FAILED / { print "  " $0 }' "$2" | cut -c1-500 | head -n 120)
+    [ -n "$told" ] || told=$(tail -n 15 "$2" | cut -c1-500 | sed 's/^/  /')
+    printf 'failed in %s:\n%s\n' "$1" "$told"
+}
+
 # step NAME KIND COMMAND...: runs one step. KIND is `tests` if its output has
 # result lines, of which there must be some unless it was skipped, else `check`.
 step() {
@@ -264,6 +276,9 @@ if [ "$skipped" -gt 0 ]; then
 fi
 if [ ${#failed_steps[@]} -gt 0 ]; then
     echo "failed steps: ${failed_steps[*]}"
+    for name in "${failed_steps[@]}"; do
+        [ ! -f "$logs/$name.log" ] || what_failed "$name" "$logs/$name.log"
+    done
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ ${#failed_steps[@]} -eq 0 ] && [ "$failed" -eq 0 ]

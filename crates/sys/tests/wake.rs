@@ -317,14 +317,17 @@ impl Gate {
 #[test]
 fn one_side_of_asymmetric_fences_always_sees_the_other() {
     let _alone = alone();
-    const ROUNDS: usize = 20_000;
+    // On a busy machine the two threads seldom run at once, and a round takes as long as a time slice.
+    const MOST_ROUNDS: usize = 20_000;
+    const ENOUGH: Duration = Duration::from_secs(3);
+    let ended = AtomicBool::new(false);
     let by_membarrier = register_expedited();
     let (x, y) = (AtomicU32::new(0), AtomicU32::new(0));
     let (seen_light, seen_heavy) = (AtomicU32::new(0), AtomicU32::new(0));
     let gate = Gate::default();
     let frequent = || {
         let mut number = 0;
-        for _ in 0..ROUNDS {
+        while !ended.load(Relaxed) {
             gate.pass(&mut number);
             x.store(1, Relaxed);
             light_fence(by_membarrier);
@@ -335,7 +338,8 @@ fn one_side_of_asymmetric_fences_always_sees_the_other() {
     };
     let seldom = || {
         let (mut number, mut missed) = (0, 0);
-        for _ in 0..ROUNDS {
+        let begin = Instant::now();
+        for round in 1..=MOST_ROUNDS {
             gate.pass(&mut number);
             y.store(1, Relaxed);
             heavy_fence();
@@ -344,7 +348,12 @@ fn one_side_of_asymmetric_fences_always_sees_the_other() {
             missed += usize::from(seen_light.load(Relaxed) + seen_heavy.load(Relaxed) == 0);
             x.store(0, Relaxed);
             y.store(0, Relaxed);
+            let last = round == MOST_ROUNDS || begin.elapsed() > ENOUGH;
+            ended.store(last, Relaxed);
             gate.pass(&mut number);
+            if last {
+                break;
+            }
         }
         missed
     };
