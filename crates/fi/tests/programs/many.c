@@ -1,75 +1,19 @@
 /* Buffers of libfabric that take several messages. One process sends to another: short and long messages, before and after
  * the buffer is posted, until it comes back; messages that are cut off; a buffer that is canceled, and one whose sender
  * is killed in the middle of a message. Prints "ok". */
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
+#include "endpoint.h"
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ADDRESS = 29, MESSAGES = 3000, LONGEST = 5 << 20, ROOM = 8 << 20, LEAST = 100 };
+enum { MESSAGES = 3000, LONGEST = 5 << 20, ROOM = 8 << 20, LEAST = 100 };
 
-static struct fid_ep *endpoint;
-static struct fid_cq *queue;
-static struct fid_av *table;
 static fi_addr_t other;
-
-static void check(int holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "wrong: %s\n", what);
-        exit(1);
-    }
-}
 
 static void open_all(char *own)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
-    size_t len = ADDRESS;
-    hints->caps = FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup("barewire");
-    check(!fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "the provider has them");
-    check(info->caps & FI_MULTI_RECV && info->rx_attr->caps & FI_MULTI_RECV, "and says so");
-    check(!fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
-    check(!fi_domain(fabric, info, &domain, NULL), "domain");
-    check(!fi_cq_open(domain, &cq, &queue, NULL), "queue");
-    check(!fi_av_open(domain, &av, &table, NULL), "table");
-    check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
-    check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
-    check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
-    check(!fi_enable(endpoint), "enable");
-    check(!fi_getname(&endpoint->fid, own, &len) && len == ADDRESS, "name");
-    fi_freeinfo(hints);
-    fi_freeinfo(info);
-}
-
-/* Waits for a completion, and returns 0 or its error. */
-static int complete(struct fi_cq_data_entry *entry)
-{
-    struct fi_cq_err_entry error = {0};
-    ssize_t got;
-    do
-        got = fi_cq_read(queue, entry, 1);
-    while (got == -FI_EAGAIN);
-    if (got == 1)
-        return 0;
-    check(got == -FI_EAVAIL && fi_cq_readerr(queue, &error, 0) == 1, "an error is there");
-    entry->op_context = error.op_context;
-    entry->flags = error.flags;
-    entry->len = error.len;
-    return error.err;
+    open_endpoint(hints_for(FI_MSG | FI_MULTI_RECV | FI_DIRECTED_RECV));
+    enable(own);
 }
 
 static int post(char *buffer, size_t len, fi_addr_t from)
@@ -81,7 +25,7 @@ static int post(char *buffer, size_t len, fi_addr_t from)
 
 static void send_to_other(const void *bytes, size_t len)
 {
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     ssize_t begun;
     while ((begun = fi_send(endpoint, bytes, len, NULL, other, (void *)bytes)) == -FI_EAGAIN)
         fi_cq_read(queue, NULL, 0);
@@ -134,7 +78,7 @@ static void many_messages(void)
     int released = 0, at = 0;
     check(!post(buffers[0], ROOM, FI_ADDR_UNSPEC) && !post(buffers[1], ROOM, other), "two buffers");
     for (unsigned number = 0; number < MESSAGES; number++) {
-        struct fi_cq_data_entry entry;
+        struct fi_cq_tagged_entry entry;
         check(complete(&entry) == 0, "a receive ends well");
         check((entry.flags & ~FI_MULTI_RECV) == (FI_RECV | FI_MSG), "the flags of a receive");
         check(entry.op_context == buffers[at], "the context of its buffer");
@@ -153,7 +97,7 @@ static void many_messages(void)
     check(released > 4, "buffers came back");
     /* Both are posted: they come back with an error, once. */
     for (int which = 0; which < 2; which++) {
-        struct fi_cq_data_entry entry;
+        struct fi_cq_tagged_entry entry;
         check(!fi_cancel(&endpoint->fid, buffers[which]), "cancel");
         check(complete(&entry) == FI_ECANCELED && entry.op_context == buffers[which], "it is canceled");
         check(entry.flags & FI_MULTI_RECV, "and comes back");
@@ -166,7 +110,7 @@ static void many_messages(void)
 static void cut_off(int orders)
 {
     static char buffer[4];
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     check(!post(buffer, sizeof buffer, FI_ADDR_UNSPEC), "a short buffer");
     check(write(orders, "c", 1) == 1, "order");
     check(complete(&entry) == FI_ETRUNC && entry.op_context == buffer && entry.len == 4, "it is cut off");
@@ -178,7 +122,7 @@ static void cut_off(int orders)
 static void dead_sender(int orders)
 {
     static char buffer[300000];
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     check(!post(buffer, sizeof buffer, other), "a buffer for the one that dies");
     check(write(orders, "sd", 2) == 2, "order");
     check(complete(&entry) == 0 && entry.len == LEAST && entry.flags == (FI_RECV | FI_MSG), "the last message");

@@ -1,68 +1,17 @@
 /* Looks at messages that have arrived, with and without claiming them, and drops them. One endpoint sends to itself. Each
  * operation ends with one completion, also that which drops a message. Prints "ok". */
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_tagged.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "endpoint.h"
 
-enum { ADDRESS = 29, TAG = 0x900d, BYTES = 100 };
+enum { TAG = 0x900d, BYTES = 100 };
 
-static struct fid_ep *endpoint;
-static struct fid_cq *queue;
-static struct fid_av *table;
 static fi_addr_t own;
-
-static void check(int holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "wrong: %s\n", what);
-        exit(1);
-    }
-}
 
 static void open_all(void)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
     char name[ADDRESS];
-    size_t len = ADDRESS;
-    hints->caps = FI_TAGGED;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup("barewire");
-    check(!fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "the provider");
-    check(!fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
-    check(!fi_domain(fabric, info, &domain, NULL), "domain");
-    check(!fi_cq_open(domain, &cq, &queue, NULL), "queue");
-    check(!fi_av_open(domain, &av, &table, NULL), "table");
-    check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
-    check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
-    check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
-    check(!fi_enable(endpoint), "enable");
-    check(!fi_getname(&endpoint->fid, name, &len) && len == ADDRESS, "name");
+    open_endpoint(hints_for(FI_TAGGED));
+    enable(name);
     check(fi_av_insert(table, name, 1, &own, 0, NULL) == 1, "insert");
-    fi_freeinfo(hints);
-    fi_freeinfo(info);
-}
-
-/* Waits for a completion, and returns 0 or its error. */
-static int complete(struct fi_cq_tagged_entry *entry)
-{
-    ssize_t taken;
-    while ((taken = fi_cq_read(queue, entry, 1)) == -FI_EAGAIN)
-        ;
-    if (taken == 1)
-        return 0;
-    struct fi_cq_err_entry error = {0};
-    check(taken == -FI_EAVAIL && fi_cq_readerr(queue, &error, 0) == 1, "a completion");
-    return error.err;
 }
 
 static int operate(uint64_t tag, uint64_t flags, struct fi_cq_tagged_entry *entry)

@@ -1,21 +1,13 @@
 /* One process writes and reads the memory of another through libfabric: each length, each kind of call, what must be
  * refused, a region that is taken back, and the death of the process that has the memory. Prints "ok". */
-#include <rdma/fabric.h>
+#include "endpoint.h"
 #include <rdma/fi_atomic.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ADDRESS = 29, LONGEST = 6 << 20, DATA = 77 };
+enum { LONGEST = 6 << 20, DATA = 77 };
 
 /* What the process that has the memory tells the other one. */
 struct told {
@@ -23,69 +15,24 @@ struct told {
     uint64_t start, key, read_only_key;
 };
 
-static struct fid_ep *endpoint;
-static struct fid_domain *domain;
-static struct fid_cq *queue;
 static struct fid_cntr *writes, *reads;
-static struct fid_av *table;
-
-static void check(int holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "wrong: %s\n", what);
-        exit(1);
-    }
-}
 
 static void open_all(char *own)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
-    struct fid_fabric *fabric;
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
+    struct fi_info *hints = hints_for(FI_RMA | FI_ATOMIC | FI_TAGGED), *info;
     struct fi_cntr_attr counted = {.events = FI_CNTR_EVENTS_COMP};
-    size_t len = ADDRESS;
-    hints->caps = FI_RMA | FI_ATOMIC | FI_TAGGED;
-    hints->ep_attr->type = FI_EP_RDM;
-    hints->fabric_attr->prov_name = strdup("barewire");
     check(fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info) == -FI_ENODATA, "regions must be known");
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    check(!fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "the provider is there");
-    check(info->caps & FI_RMA && info->domain_attr->mr_mode == hints->domain_attr->mr_mode, "it has regions");
-    check(!fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
-    check(!fi_domain(fabric, info, &domain, NULL), "domain");
-    check(!fi_cq_open(domain, &cq, &queue, NULL), "queue");
-    check(!fi_av_open(domain, &av, &table, NULL), "table");
-    check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
-    check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
-    check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
+    open_endpoint(hints);
     check(!fi_cntr_open(domain, &counted, &writes, NULL) && !fi_cntr_open(domain, &counted, &reads, NULL), "counters");
     check(!fi_ep_bind(endpoint, &writes->fid, FI_WRITE | FI_REMOTE_WRITE), "bind a counter");
     check(!fi_ep_bind(endpoint, &reads->fid, FI_READ), "bind the other one");
-    check(!fi_enable(endpoint), "enable");
-    check(!fi_getname(&endpoint->fid, own, &len) && len == ADDRESS, "name");
-    fi_freeinfo(hints);
-    fi_freeinfo(info);
-}
-
-/* Waits for a completion, and returns 0 or its error. */
-static int complete(struct fi_cq_data_entry *entry)
-{
-    struct fi_cq_err_entry error = {0};
-    ssize_t got;
-    do
-        got = fi_cq_read(queue, entry, 1);
-    while (got == -FI_EAGAIN);
-    if (got == 1)
-        return 0;
-    check(got == -FI_EAVAIL && fi_cq_readerr(queue, &error, 0) == 1, "an error is there");
-    entry->op_context = error.op_context;
-    return error.err;
+    enable(own);
 }
 
 static int ended(void *context, uint64_t flag)
 {
-    struct fi_cq_data_entry entry = {0};
+    struct fi_cq_tagged_entry entry = {0};
     int error = complete(&entry);
     check(entry.op_context == context, "the context of the operation");
     check(error || (entry.flags & FI_RMA && entry.flags & flag), "the flags of the operation");
@@ -98,7 +45,7 @@ static void serve(int to_other)
 {
     struct told told;
     struct fid_mr *region, *read_only;
-    struct fi_cq_data_entry entry;
+    struct fi_cq_tagged_entry entry;
     char *memory = calloc(1, LONGEST);
     open_all(told.name);
     check(!fi_mr_reg(domain, memory, LONGEST, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &region, NULL), "region");
@@ -185,17 +132,17 @@ static void atomics(fi_addr_t to, struct told *told)
     check(!fi_write(endpoint, zeros, sizeof zeros, NULL, to, at, key, zeros), "write zeros");
     check(ended(zeros, FI_WRITE) == 0, "which ends well");
     check(!fi_atomic(endpoint, out, 3, NULL, to, at, key, FI_UINT64, FI_SUM, out), "add");
-    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well, too");
+    check(complete(&(struct fi_cq_tagged_entry){0}) == 0, "which ends well, too");
     check(!fi_inject_atomic(endpoint, out, 1, to, at, key, FI_UINT64, FI_SUM), "add to the first");
     check(!fi_fetch_atomic(endpoint, out, 3, NULL, old, NULL, to, at, key, FI_UINT64, FI_MAX, out), "fetch");
-    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well as well");
+    check(complete(&(struct fi_cq_tagged_entry){0}) == 0, "which ends well as well");
     check(old[0] == 10 && old[1] == 6 && old[2] == 7, "what was there before");
     check(!fi_compare_atomic(endpoint, out, 3, NULL, out, NULL, old, NULL, to, at, key, FI_UINT64, FI_CSWAP, out), "compare");
-    check(complete(&(struct fi_cq_data_entry){0}) == 0, "which ends well again");
+    check(complete(&(struct fi_cq_tagged_entry){0}) == 0, "which ends well again");
     check(old[0] == 10 && old[1] == 6 && old[2] == 7, "what was compared");
     check(!fi_fetch_atomic(endpoint, NULL, 3, NULL, in, NULL, to, at, told->read_only_key, FI_UINT64, FI_ATOMIC_READ, in),
           "an atomic read needs no more rights");
-    check(complete(&(struct fi_cq_data_entry){0}) == 0 && in[0] == 10 && in[1] == 6, "which gives what is there");
+    check(complete(&(struct fi_cq_tagged_entry){0}) == 0 && in[0] == 10 && in[1] == 6, "which gives what is there");
     check(fi_atomic(endpoint, out, 1, NULL, to, at, key, FI_DOUBLE, FI_BOR, out) == -FI_EOPNOTSUPP, "no bits of numbers");
     check(!fi_fetch_atomic(endpoint, out, 1, NULL, in, NULL, to, at, told->read_only_key, FI_UINT64, FI_SUM, in), "add there");
     check(ended(in, 0) == FI_EACCES, "is refused");
@@ -250,7 +197,7 @@ int main(void)
     check(!fi_read(endpoint, in, LONGEST, NULL, to, told.start, told.read_only_key, in), "a read that is cut off");
     check(!fi_write(endpoint, out, LONGEST, NULL, to, told.start, told.read_only_key, out), "a write that is cut off");
     kill(child, SIGKILL);
-    struct fi_cq_data_entry first, second;
+    struct fi_cq_tagged_entry first, second;
     check(complete(&first) == FI_ECONNRESET && complete(&second) == FI_ECONNRESET, "both end with an error");
     check(first.op_context != second.op_context, "each of both ends");
     waitpid(child, NULL, 0);

@@ -1,58 +1,21 @@
 /* An endpoint of libfabric whose peers may do anything, until one sends "stop": it receives into buffers for several
  * messages and for one, with tags and without, and has memory that peers may only read. First it prints its name, and where
  * that memory is. What peers must not reach stays as it is. In the end it prints "ok". */
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
+#include "endpoint.h"
 #include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { ADDRESS = 29, BUFFERS = 4, ROOM = 20000, GUARD = 64, SECRET = 4096 };
+enum { BUFFERS = 4, ROOM = 20000, GUARD = 64, SECRET = 4096 };
 
-static struct fid_ep *endpoint;
-static struct fid_domain *domain;
-static struct fid_cq *queue;
-static struct fid_av *table;
 static unsigned char buffers[BUFFERS][GUARD + ROOM + GUARD];
 static unsigned char tagged[GUARD + 100 + GUARD], secret[SECRET];
 
-static void check(int holds, const char *what)
-{
-    if (!holds) {
-        fprintf(stderr, "wrong: %s\n", what);
-        exit(1);
-    }
-}
-
 static void open_all(char *own)
 {
-    struct fi_info *hints = fi_allocinfo(), *info;
-    struct fid_fabric *fabric;
-    struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA};
-    struct fi_av_attr av = {.type = FI_AV_TABLE};
-    size_t len = ADDRESS;
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV;
-    hints->ep_attr->type = FI_EP_RDM;
+    struct fi_info *hints = hints_for(FI_MSG | FI_TAGGED | FI_RMA | FI_MULTI_RECV);
     hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-    hints->fabric_attr->prov_name = strdup("barewire");
-    check(!fi_getinfo(FI_VERSION(1, 11), NULL, NULL, 0, hints, &info), "the provider is there");
-    check(!fi_fabric(info->fabric_attr, &fabric, NULL), "fabric");
-    check(!fi_domain(fabric, info, &domain, NULL), "domain");
-    check(!fi_cq_open(domain, &cq, &queue, NULL), "queue");
-    check(!fi_av_open(domain, &av, &table, NULL), "table");
-    check(!fi_endpoint(domain, info, &endpoint, NULL), "endpoint");
-    check(!fi_ep_bind(endpoint, &queue->fid, FI_TRANSMIT | FI_RECV), "bind the queue");
-    check(!fi_ep_bind(endpoint, &table->fid, 0), "bind the table");
-    check(!fi_enable(endpoint), "enable");
-    check(!fi_getname(&endpoint->fid, own, &len) && len == ADDRESS, "name");
-    fi_freeinfo(hints);
-    fi_freeinfo(info);
+    open_endpoint(hints);
+    enable(own);
 }
 
 static void post_many(int which)
@@ -76,7 +39,7 @@ static void guards(const unsigned char *bytes, size_t room)
 /* Reads one completion. Returns whether the program is to stop. */
 static int one(void)
 {
-    struct fi_cq_data_entry entry = {0};
+    struct fi_cq_tagged_entry entry = {0};
     struct fi_cq_err_entry error = {0};
     ssize_t got = fi_cq_read(queue, &entry, 1);
     if (got == -FI_EAGAIN)
