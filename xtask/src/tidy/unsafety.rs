@@ -22,13 +22,19 @@ const MAY_HOLD: &[&str] = &[
     "crates/vipl",
 ];
 
-/// Single files of other crates that may hold `unsafe`: vector code, and memory that Python sees in place.
-const FILES_MAY_HOLD: &[&str] = &["crates/wire/src/checksum/simd.rs", PYTHON_VIEW];
+/// Single files of other crates that may hold `unsafe`: vector code, memory that Python sees in place, and functions
+/// that packetdrill calls.
+const FILES_MAY_HOLD: &[&str] = &[
+    "crates/wire/src/checksum/simd.rs",
+    PYTHON_VIEW,
+    PACKETDRILL_BORDER,
+];
 const PYTHON_VIEW: &str = "python/src/view.rs";
+const PACKETDRILL_BORDER: &str = "tests/packetdrill/src/border.rs";
 
 /// What the root of a crate says that may hold none.
 const FORBIDS: &[&str] = &["#![forbid(unsafe_code)]"];
-/// What the root of the crate says that has [`PYTHON_VIEW`].
+/// What the roots of the crates say that have [`PYTHON_VIEW`] and [`PACKETDRILL_BORDER`].
 const DENIES: &[&str] = &["#![deny(unsafe_code)]"];
 /// What the root of a crate says whose feature `simd` brings one of [`FILES_MAY_HOLD`].
 const FORBIDS_WITHOUT_SIMD: &[&str] = &[
@@ -49,7 +55,7 @@ pub(crate) fn may_hold(path: &str) -> bool {
 /// The lines that the root of the crate in `dir` must have.
 fn demands(dir: &str) -> &'static [&'static str] {
     match FILES_MAY_HOLD.iter().find(|file| lies_in(file, dir)) {
-        Some(&PYTHON_VIEW) => DENIES,
+        Some(&PYTHON_VIEW | &PACKETDRILL_BORDER) => DENIES,
         Some(_) => FORBIDS_WITHOUT_SIMD,
         None => FORBIDS,
     }
