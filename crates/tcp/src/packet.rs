@@ -162,6 +162,18 @@ pub(crate) fn replace_ack(packet: &mut [u8], tcp_at: usize, ack: u32) {
     }
 }
 
+/// Makes a segment that follows the SYN of one that has it. The checksum does not fit any longer.
+pub(crate) fn remove_syn(packet: &mut [u8], tcp_at: usize) {
+    if let Some(bytes) = packet.get_mut(tcp_at..) {
+        if bytes.len() >= 20 {
+            let mut view = TcpPacket::new_unchecked(bytes);
+            let first = view.seq_number();
+            view.set_syn(false);
+            view.set_seq_number(TcpSeqNumber(first.0.wrapping_add(1)));
+        }
+    }
+}
+
 /// Writes "no operation" over the option that permits selective acknowledgements. The checksum does
 /// not fit any longer.
 pub(crate) fn hide_sack_permitted(packet: &mut [u8], segment: &Segment) {

@@ -34,6 +34,9 @@ const MSS_MIN: u32 = 48;
 /// What RFC 9293 takes for granted of an end that does not say how long its segments may be.
 const MSS_UNSAID: u32 = 536;
 
+/// The same over IPv6.
+const MSS_UNSAID_V6: u32 = 1220;
+
 /// How many questions without an answer end a connection with keep-alive.
 const QUESTIONS_MAX: u32 = 5;
 

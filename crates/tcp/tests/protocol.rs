@@ -127,7 +127,7 @@ fn windows_are_scaled() {
     settings.receive_buffer_bytes = 1 << 20;
     let mut it = Script::connecting(&settings);
     it.recv("S 0:0(0) win 65535 <mss 1460,sack,wscale 5>");
-    it.send("S. 0:0(0) ack 1 win 65535 <mss 1000,sack,wscale 7>");
+    it.send("S. 0:0(0) ack 1 win 65535 <mss 256,sack,wscale 7>");
     it.recv(". 1:1(0) ack 1 win 32768");
     // Two units of 128 bytes.
     it.send(". 1:1(0) ack 1 win 2");
@@ -570,6 +570,61 @@ fn addresses_may_be_of_version_6() {
     it.skip();
     it.write(2000);
     it.recv(". 1:1441(1440)");
+}
+
+#[test]
+fn two_answers_to_two_syns_open_it() {
+    let mut it = Script::connecting(&config());
+    it.recv("S 0:0(0)");
+    it.send(&format!("S 0:0(0) win 60000 <{OPTIONS}>"));
+    it.recv("S. 0:0(0) ack 1");
+    it.after_ms(10);
+    // Not an answer with another number, which would not fit.
+    it.send(&format!("S. 5:5(0) ack 1 win 60000 <{OPTIONS}>"));
+    it.quiet();
+    it.send(&format!("S. 0:0(0) ack 1 win 60000 <{OPTIONS}>"));
+    it.recv(". 1:1(0) ack 1");
+    it.quiet();
+    assert_eq!(it.tcp.state(), State::Open);
+    it.write(10);
+    it.recv("P. 1:11(10) ack 1");
+}
+
+#[test]
+fn a_reset_before_it_is_open_counts_only_at_the_right_place() {
+    let mut it = Script::accepting(&config(), "S 0:0(0) win 60000 <mss 1000>");
+    it.recv("S. 0:0(0) ack 1");
+    it.send("R 500:500(0) win 0");
+    it.quiet();
+    assert_eq!(it.tcp.state(), State::Opening);
+    it.send("R 1:1(0) win 0");
+    it.ended(Some(Error::Reset));
+}
+
+#[test]
+fn an_end_of_version_6_without_options_takes_what_fits_everywhere() {
+    let mut settings = config();
+    settings
+        .local
+        .set_ip("2001:db8::1".parse().expect("an address"));
+    settings
+        .remote
+        .set_ip("2001:db8::2".parse().expect("an address"));
+    let mut it = Script::connecting(&settings);
+    it.skip();
+    it.send("S. 0:0(0) ack 1 win 60000");
+    it.skip();
+    it.write(2000);
+    it.recv(". 1:1221(1220)");
+}
+
+#[test]
+fn an_end_before_missing_bytes_is_answered_at_once() {
+    let mut it = Script::open(&config(), OPTIONS, 60_000);
+    it.send("F. 1001:1001(0) ack 1");
+    it.recv(". 1:1(0) ack 1");
+    it.quiet();
+    assert!(!it.tcp.has_ended());
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What a connection does with a packet: RFC 9293, section 3.10.7, with the checks of RFC 5961.
 
-use super::{ANSWERS_MAX, MSS_MIN, MSS_UNSAID, Peer, Phase, Tcp};
+use super::{ANSWERS_MAX, MSS_MIN, MSS_UNSAID, MSS_UNSAID_V6, Peer, Phase, Tcp};
 use crate::error::Error;
 use crate::packet::{
-    Checked, NewSegment, Segment, hide_sack_permitted, parse_tcp, replace_ack, write_tcp,
+    Checked, NewSegment, Segment, hide_sack_permitted, parse_tcp, remove_syn, replace_ack,
+    write_tcp,
 };
 use crate::receive::Receiver;
 use crate::send::{Ack, Agreed, Sender};
@@ -83,17 +84,33 @@ impl Tcp {
     }
 
     /// A packet came though this end has answered a SYN and waits for the acknowledgement.
-    fn end_of_handshake(&mut self, packet: &[u8], segment: &Segment, now: Instant) {
-        if segment.control == TcpControl::Syn {
+    fn end_of_handshake(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
+        let is_syn = segment.control == TcpControl::Syn;
+        if is_syn && segment.ack.is_none() {
             if let Phase::Opening { send_at, .. } = &mut self.phase {
                 *send_at = now;
             }
             return;
         }
+        let after_syn = self.peer.first.wrapping_add(1);
+        if segment.control == TcpControl::Rst && segment.seq != after_syn {
+            // RFC 5961, section 3.2. The SYN is answered again anyway.
+            return;
+        }
+        if is_syn {
+            // Both ends have sent a SYN at the same time, and this answers that of this end.
+            if segment.seq != self.peer.first {
+                return;
+            }
+            remove_syn(packet, segment.tcp_at);
+        }
         self.machine.handle_packet(packet, now);
         match self.machine.state() {
             tcp::State::Established | tcp::State::CloseWait => {
                 self.open(segment, now);
+                if is_syn {
+                    self.receiver.acknowledge(now);
+                }
                 self.after_machine(segment, 0, now);
             }
             tcp::State::Listen | tcp::State::Closed => self.finish(Some(Error::Reset)),
@@ -105,7 +122,12 @@ impl Tcp {
     /// The handshake is complete.
     fn open(&mut self, segment: &Segment, now: Instant) {
         let own_mss = self.config.mss();
-        let said = self.peer.mss.map_or(MSS_UNSAID, u32::from);
+        let unsaid = if self.config.local.is_ipv6() {
+            MSS_UNSAID_V6
+        } else {
+            MSS_UNSAID
+        };
+        let said = self.peer.mss.map_or(unsaid, u32::from);
         let mss = said.min(own_mss).max(MSS_MIN);
         let (own_shift, peer_shift) = match (self.own.window_scale, self.peer.window_scale) {
             (Some(own), Some(peer)) => (own, peer),
@@ -187,6 +209,10 @@ impl Tcp {
             self.resets = true;
             self.error = self.error.or(Some(Error::Aborted));
             return;
+        }
+        if place.distance > 0 && carries && bytes == 0 {
+            // The end of the stream, before bytes that are missing: it has to come again.
+            self.receiver.acknowledge(now);
         }
         if place.distance > 0 && bytes > 0 && carries {
             let from = received.saturating_add_signed(place.distance);
