@@ -126,6 +126,8 @@ pub(crate) struct Sender {
     /// Whether the next poll sends whatever the window of the network says.
     probe_now: bool,
     ask_now: bool,
+    /// Whether a window is used that is smaller than it should be.
+    use_now: bool,
     /// The end of the segment that was sent again to ask for an answer.
     probed: Option<u64>,
     round_end: u64,
@@ -174,6 +176,7 @@ impl Sender {
             detect_at: None,
             probe_now: false,
             ask_now: false,
+            use_now: false,
             probed: None,
             round_end: 0,
             is_limited: false,
@@ -466,7 +469,15 @@ impl Sender {
     fn waits_for_window(&self) -> bool {
         let has_more =
             self.next < self.ring.end() || (self.has_ended && self.next == self.ring.end());
-        has_more && self.board.is_empty() && self.window_end <= self.next
+        has_more && self.board.is_empty() && (self.window_end <= self.next || self.is_silly())
+    }
+
+    /// Whether the window is too small to be used at once (RFC 9293, section 3.8.6.2.1): less than
+    /// a segment, less than half of the largest one, and less than what waits.
+    fn is_silly(&self) -> bool {
+        let window = self.window_end.saturating_sub(self.next);
+        let waiting = self.ring.end().saturating_sub(self.next);
+        window < waiting && window < self.mss && window < self.window_max / 2
     }
 
     fn set_timer(&mut self, now: Instant) {
@@ -512,6 +523,11 @@ impl Sender {
                 self.timer = Timer::Timeout(now.saturating_add(self.rtt.timeout()));
             }
             Timer::Timeout(at) if now >= at => self.on_timeout(now),
+            Timer::Window(at) if now >= at && self.window_end > self.next => {
+                // The other end has not made it larger in the meantime: it is used.
+                self.use_now = true;
+                self.timer = Timer::Off;
+            }
             Timer::Window(at) if now >= at => {
                 self.rtt.double();
                 self.ask_now = true;
@@ -591,6 +607,7 @@ impl Sender {
         if (waiting == 0 && !has_end) || self.board.is_full() {
             return None;
         }
+        let use_now = core::mem::take(&mut self.use_now);
         self.begin_after_idle(now);
         let window = self.window_end.saturating_sub(self.next);
         let mut count = waiting.min(window).min(self.segments_max * self.mss);
@@ -610,7 +627,7 @@ impl Sender {
         if count < self.mss && !(is_rest && has_end) {
             let nothing_out = self.board.is_empty();
             let held_by_nagle = self.nagle && is_rest && !nothing_out;
-            let held_by_window = !is_rest && !nothing_out && count < self.window_max / 2;
+            let held_by_window = !is_rest && !use_now && self.is_silly();
             if count == 0 || held_by_nagle || held_by_window {
                 return None;
             }

@@ -628,6 +628,25 @@ fn an_end_before_missing_bytes_is_answered_at_once() {
 }
 
 #[test]
+fn a_window_that_is_too_small_is_used_after_a_while() {
+    let mut it = Script::open(&config(), OPTIONS, 4000);
+    it.write(4500);
+    it.skip();
+    it.after_ms(10);
+    it.send(". 1:1(0) ack 4001 win 100");
+    it.quiet();
+    assert_eq!(it.wait_for_deadline(), 200);
+    it.recv(". 4001:4101(100)");
+    it.quiet();
+    it.after_ms(10);
+    it.send(". 1:1(0) ack 4101 win 100");
+    it.quiet();
+    // Enough for all that waits.
+    it.send(". 1:1(0) ack 4101 win 400");
+    it.recv("P. 4101:4501(400)");
+}
+
+#[test]
 fn settings_are_checked() {
     let wrong = |change: &dyn Fn(&mut Config)| {
         let mut settings = config();
