@@ -9,8 +9,8 @@
 //! packet --> queue of the station --> host --> interface --> network --> interface --> host --> packet
 //! ```
 //! Each packet that was taken is in the end given out, or lost at a known place, or still inside
-//! ([`Account`]). A packet is known again by its bytes. The network keeps the packets of two
-//! stations in order, so one that a later one has overtaken is lost.
+//! ([`Account`]). A packet is known again by its bytes. Most networks keep the packets of two
+//! stations in order, so one that a later one has overtaken is lost. The others say what they lose.
 
 use std::collections::VecDeque;
 
@@ -218,7 +218,7 @@ impl Stations {
         Some(packet)
     }
 
-    /// The host of `station` has received a packet.
+    /// The host of `station` has received a packet, of a network that keeps the packets of two stations in order.
     pub(crate) fn give(&mut self, now: Instant, station: usize, packet: Vec<u8>) {
         let station = station as u16;
         let is_it = |(_, to, bytes): &(u16, u16, Vec<u8>)| *to == station && *bytes == packet;
@@ -236,6 +236,33 @@ impl Stations {
             self.account.lost_under_way += u64::from(is_overtaken);
             !is_overtaken && index != at + 1
         });
+        self.depart(now, station, packet);
+    }
+
+    /// The host of `station` has received a packet, of a network that says what it loses.
+    pub(crate) fn give_in_any_order(&mut self, now: Instant, station: usize, packet: Vec<u8>) {
+        let station = station as u16;
+        if self.take_off(station, &packet) {
+            self.depart(now, station, packet);
+        }
+    }
+
+    /// The network has lost a packet for `station`.
+    pub(crate) fn lose(&mut self, station: usize, packet: &[u8]) {
+        if self.take_off(station as u16, packet) {
+            self.account.lost_under_way += 1;
+        }
+    }
+
+    fn take_off(&mut self, station: u16, packet: &[u8]) -> bool {
+        let mut all = self.under_way.iter();
+        let at = all.position(|(_, to, bytes)| *to == station && bytes == packet);
+        let found = at.and_then(|at| self.under_way.remove(at));
+        debug_assert!(found.is_some(), "a packet that nobody has sent");
+        found.is_some()
+    }
+
+    fn depart(&mut self, now: Instant, station: u16, packet: Vec<u8>) {
         self.account.given += 1;
         if let Some([_, out]) = &mut self.captures {
             out.record(now, || packet.clone());

@@ -20,6 +20,7 @@
 //!
 //! Source: kek00. Parameters: `parameters/kek.toml`.
 
+mod emulation;
 mod ethernet;
 mod experiments;
 mod host;
@@ -31,7 +32,9 @@ mod world;
 
 use barewire_units::{ByteSize, Rate};
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
+use crate::experiment::Setting;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
@@ -78,6 +81,17 @@ impl crate::system::System for System {
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &experiments::ALL
+    }
+
+    fn emulate(
+        &self,
+        experiment: &str,
+        setting: &Setting<'_>,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        let made = experiments::emulated::emulated(experiment, setting)?;
+        let network = emulation::Emulation::new(made, setting.seed, wanted)?;
+        Ok(Box::new(network))
     }
 }
 

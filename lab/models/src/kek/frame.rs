@@ -8,6 +8,8 @@ pub const HEADER_BYTES: u64 = 52;
 const ETHERNET_BYTES: u64 = 14;
 /// Frame check sequence.
 const CHECK_BYTES: u64 = 4;
+/// The shortest frame, its check sequence included. Source: IEEE 802.3.
+const STORED_BYTES_MIN: u64 = 64;
 /// Preamble and gap between frames, which only the wire sees.
 const GAP_BYTES: u64 = 20;
 
@@ -27,6 +29,15 @@ pub enum Body {
         ack: u64,
         /// The first byte that may not be sent.
         edge: u64,
+    },
+    /// A packet of IP that a program outside the model sends.
+    Packet {
+        /// Its number.
+        id: u64,
+        /// Bytes, from the IP header on.
+        len: u64,
+        /// A segment of TCP without data: no program sends or reads it.
+        is_ack: bool,
     },
 }
 
@@ -50,13 +61,19 @@ impl Frame {
         match self.body {
             Body::Data { len, .. } => ETHERNET_BYTES + HEADER_BYTES + len,
             Body::Ack { .. } => ETHERNET_BYTES + HEADER_BYTES,
+            Body::Packet { len, .. } => ETHERNET_BYTES + len,
         }
     }
 
     /// What is kept in a card or switch.
     #[must_use]
     pub const fn stored_bytes(&self) -> u64 {
-        self.queued_bytes() + CHECK_BYTES
+        let bytes = self.queued_bytes() + CHECK_BYTES;
+        // Frames of the streams are longer.
+        match bytes < STORED_BYTES_MIN {
+            true => STORED_BYTES_MIN,
+            false => bytes,
+        }
     }
 
     /// What it takes of the wire.

@@ -11,6 +11,7 @@
 //! | segment | one segment to the card, or to the queueing discipline, which then looks at its buckets |
 //! | dequeue | the discipline gives one packet to the card, or none |
 //! | program | one segment copied between program and socket |
+//! | read, write | the same with a packet of a program outside the model: those that have come first |
 //!
 //! So a throttled queue sleeps until a tick, unless traffic of this host wakes it: the 2.2
 //! kernel runs its queues on each transmission and in each bottom half.
@@ -30,11 +31,13 @@ use crate::tcp::{Receiver, Sender};
 
 mod card;
 mod happening;
+mod packets;
 mod socket;
 
 use card::Card;
 pub use card::{Nic, NicConfig};
 pub use happening::Happening;
+use packets::Packets;
 use socket::Socket;
 
 /// What a PC is made of.
@@ -56,6 +59,8 @@ pub struct PcConfig {
     pub message_bytes: u64,
     /// Bytes of a whole segment.
     pub segment_bytes: u64,
+    /// Bytes of packets from outside that wait for their program.
+    pub packet_buffer_bytes: u64,
 }
 
 /// What a PC has counted.
@@ -88,6 +93,9 @@ enum Operation {
     Dequeue,
     /// Bytes of one socket's program.
     Program(usize, u64),
+    /// A packet from outside, read by its program, or written.
+    Read,
+    Write,
 }
 
 /// A PC.
@@ -109,6 +117,7 @@ pub struct Pc {
     /// Where the search for a segment to send begins.
     turn: usize,
     card: Card,
+    packets: Packets,
     outbox: VecDeque<(Instant, Happening)>,
     stats: PcStats,
 }
@@ -133,9 +142,38 @@ impl Pc {
             current: usize::MAX,
             turn: 0,
             card: Card::new(config.nic, Pci::new(config.pci, config.pci_bytes)),
+            packets: Packets::default(),
             outbox: VecDeque::new(),
             stats: PcStats::default(),
         }
+    }
+
+    /// Whether a packet from outside can be given to [`Pc::offer_packet`].
+    #[must_use]
+    pub fn takes_packet(&self) -> bool {
+        self.packets.takes()
+    }
+
+    /// A program outside the model sends a packet, which is a [`Body::Packet`]. The queueing discipline sees its
+    /// `headers`, from the IP header on. Then [`Pc::start`].
+    pub fn offer_packet(&mut self, frame: Frame, headers: Vec<u8>) {
+        self.packets.offer(frame, headers);
+    }
+
+    /// The next packet that a program outside the model has received.
+    pub fn take_packet(&mut self) -> Option<Frame> {
+        self.packets.take_read()
+    }
+
+    /// The next packet from outside that was lost here: the discipline, the card or the socket had no room.
+    pub fn take_lost_packet(&mut self) -> Option<Frame> {
+        self.packets.take_lost()
+    }
+
+    /// Whether the processor works.
+    #[must_use]
+    pub const fn is_busy(&self) -> bool {
+        self.operation.is_some()
     }
 
     /// A program that writes to connection `flow` without end.
@@ -183,14 +221,16 @@ impl Pc {
         self.outbox.pop_front()
     }
 
-    /// The programs begin.
+    /// The programs begin, or may go on.
     pub fn start(&mut self, now: Instant) {
         self.dispatch(now);
     }
 
     /// A whole frame has come in from the wire.
     pub fn handle_frame(&mut self, now: Instant, frame: Frame) {
-        self.card.receive(now, frame, &mut self.outbox);
+        if !self.card.receive(now, frame, &mut self.outbox) {
+            self.packets.lose(frame);
+        }
     }
 
     /// Something happened; the frame that has left the PC, if one has.
@@ -232,6 +272,8 @@ impl Pc {
             let cost = match frame.body {
                 Body::Data { .. } => costs.time(kernel.receive),
                 Body::Ack { .. } => costs.time(kernel.receive_ack),
+                Body::Packet { is_ack: true, .. } => costs.time(kernel.receive_ack),
+                Body::Packet { .. } => costs.time(kernel.receive),
             };
             return Some((Operation::Packet, cost));
         }
@@ -249,18 +291,37 @@ impl Pc {
                 None => Duration::ZERO,
             };
             self.stats.shaping += queueing;
-            return Some((
-                Operation::Segment(frame),
-                costs.time(kernel.send) + queueing,
-            ));
+            let send = match frame.body {
+                Body::Packet { is_ack: true, .. } => costs.time(kernel.send_ack),
+                _ => costs.time(kernel.send),
+            };
+            return Some((Operation::Segment(frame), send + queueing));
         }
-        self.next_program()
+        self.next_packet().or_else(|| self.next_program())
+    }
+
+    /// The next packet that a program outside the model reads or writes.
+    fn next_packet(&mut self) -> Option<(Operation, Duration)> {
+        let costs = &self.config.costs;
+        let call = costs.time(costs.kernel.call);
+        if let Some(bytes) = self.packets.to_read_bytes() {
+            let switch = match self.packets.wake() {
+                true => costs.time(costs.kernel.switch),
+                false => Duration::ZERO,
+            };
+            return Some((Operation::Read, call + switch + costs.copy(bytes)));
+        }
+        let bytes = self.packets.to_write_bytes()?;
+        Some((Operation::Write, call + costs.copy(bytes)))
     }
 
     /// The next segment of any connection, each in turn.
     fn next_segment(&mut self, now: Instant) -> Option<Frame> {
         if self.tree.is_none() && !self.card.has_room() {
             return None;
+        }
+        if let Some(frame) = self.packets.to_send() {
+            return Some(frame);
         }
         let count = self.sockets.len();
         for offset in 0..count {
@@ -317,6 +378,8 @@ impl Pc {
             Some(Operation::Segment(frame)) => self.finish_segment(now, frame),
             Some(Operation::Dequeue) => self.finish_dequeue(now),
             Some(Operation::Program(index, bytes)) => self.finish_program(index, bytes),
+            Some(Operation::Read) => self.packets.finish_read(),
+            Some(Operation::Write) => self.packets.written(),
             None => {}
         }
     }
@@ -335,6 +398,8 @@ impl Pc {
         let Some(frame) = self.bottom_half.pop_front() else {
             return;
         };
+        let buffer_bytes = self.config.packet_buffer_bytes;
+        self.packets.received(frame, buffer_bytes);
         let mut sockets = self.sockets.iter_mut();
         if let Some(socket) = sockets.find(|socket| socket.flow == frame.flow) {
             let answer = socket.handle_frame(now, frame, self.config.number);
@@ -345,17 +410,26 @@ impl Pc {
 
     fn finish_segment(&mut self, now: Instant, frame: Frame) {
         let local = now.saturating_add(self.config.phase);
+        let headers = match frame.body {
+            Body::Packet { .. } => Some(self.packets.sent()),
+            _ => None,
+        };
         let Some(tree) = &mut self.tree else {
             self.card.post(now, frame, &mut self.outbox);
             return;
         };
         let id = self.next_id;
         self.next_id += 1;
-        match tree.enqueue(local, frame.packet(id)) {
+        let mut packet = frame.packet(id);
+        packet.bytes = headers.unwrap_or(packet.bytes);
+        match tree.enqueue(local, packet) {
             Ok(()) => {
                 self.in_tree.insert(id, frame);
             }
-            Err(_) => self.stats.dropped += 1,
+            Err(_) => {
+                self.stats.dropped += 1;
+                self.packets.lose(frame);
+            }
         }
         self.wake_tree();
     }

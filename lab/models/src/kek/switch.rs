@@ -56,15 +56,15 @@ impl Switch {
         self.backplane.push(frame);
     }
 
-    /// The frame on the backplane has reached its output.
-    pub fn handle_backplane(&mut self) {
-        let Some(frame) = self.backplane.finish() else {
-            return;
+    /// The frame on the backplane has reached its output; the frame, if it is lost there.
+    pub fn handle_backplane(&mut self) -> Option<Frame> {
+        let frame = self.backplane.finish()?;
+        let Some(output) = self.outputs.get_mut(usize::from(frame.to)) else {
+            self.astray += 1;
+            return Some(frame);
         };
-        match self.outputs.get_mut(usize::from(frame.to)) {
-            Some(output) => _ = output.handle_frame(frame, frame.stored_bytes()),
-            None => self.astray += 1,
-        }
+        let fits = output.handle_frame(frame, frame.stored_bytes());
+        (!fits).then_some(frame)
     }
 
     /// The frame on the link of `port` has left.

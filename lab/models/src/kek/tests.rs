@@ -307,6 +307,7 @@ fn pc(number: u8) -> Pc {
         phase: Duration::ZERO,
         message_bytes: SEGMENT,
         segment_bytes: SEGMENT,
+        packet_buffer_bytes: BUFFER,
     };
     Pc::new(config, None)
 }
@@ -362,4 +363,35 @@ fn a_full_card_overruns() {
     }
     // Half of 8000 bytes holds four frames of 970.
     assert_eq!(pc.stats().overruns, 6);
+}
+
+/// The way of a packet from outside through the processors, step by step.
+#[test]
+fn a_packet_from_outside_takes_its_steps() {
+    let packet = |id, len, is_ack| Frame {
+        from: 0,
+        to: 1,
+        flow: u8::MAX,
+        body: Body::Packet { id, len, is_ack },
+    };
+    let mut pc = pc(0);
+    assert!(pc.takes_packet());
+    pc.offer_packet(packet(7, 1_000, false), vec![0x45]);
+    pc.start(us(0));
+    assert!(!pc.takes_packet() && pc.is_busy());
+    // Call and copy of 1000 bytes, then UDP or TCP: 1 + 9.765625 + 3 us.
+    let copied = Instant::from_ps(10_765_625);
+    assert_eq!(pc.poll(), Some((copied, Happening::Processor)));
+    pc.handle(copied, Happening::Processor);
+    let posted = copied + Duration::from_us(3);
+    assert_eq!(pc.poll(), Some((posted, Happening::Processor)));
+    pc.handle(posted, Happening::Processor);
+    assert!(pc.takes_packet(), "it is on the card");
+    let prepared = posted + Duration::from_us(20);
+    assert_eq!(pc.poll(), Some((prepared, Happening::SendFirmware)));
+    // An acknowledgement is the kernel's own.
+    pc.offer_packet(packet(8, 52, true), vec![0x45]);
+    pc.start(prepared);
+    let acknowledged = prepared + Duration::from_us(2);
+    assert_eq!(pc.poll(), Some((acknowledged, Happening::Processor)));
 }

@@ -49,15 +49,23 @@ fn address((class, host): (u8, u16)) -> [u8; 4] {
     [10, class, high, low]
 }
 
-/// Ethernet and IPv4 in front of `transport`.
-fn frame(ends: &Ends, protocol: u8, transport: &[u8]) -> Vec<u8> {
-    let (from, to) = (address(ends.from), address(ends.to));
-    let mut bytes = Vec::with_capacity(14 + IP_BYTES + transport.len());
-    for address in [to, from] {
+/// Ethernet in front of `packet`, which is one of IPv4.
+pub fn packet(ends: &Ends, packet: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(14 + packet.len());
+    for address in [ends.to, ends.from].map(address) {
         bytes.extend([2, 0]);
         bytes.extend(address);
     }
     bytes.extend([8, 0]);
+    bytes.extend(packet);
+    bytes
+}
+
+/// Ethernet and IPv4 in front of `transport`.
+fn frame(ends: &Ends, protocol: u8, transport: &[u8]) -> Vec<u8> {
+    let (from, to) = (address(ends.from), address(ends.to));
+    let mut bytes = Vec::with_capacity(14 + IP_BYTES + transport.len());
+    bytes.extend(packet(ends, &[]));
     let total = u16::try_from(IP_BYTES + transport.len()).unwrap_or(u16::MAX);
     let [high, low] = total.to_be_bytes();
     let mut header = [

@@ -2,6 +2,7 @@
 
 pub mod admission;
 pub mod bursts;
+pub mod emulated;
 pub mod full_rate;
 pub mod stream;
 

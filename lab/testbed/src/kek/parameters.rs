@@ -107,6 +107,31 @@ impl Parameters {
         at_least("runs.switched_time", self.runs.switched_time, MOMENT)
     }
 
+    /// The same with hosts that take no time.
+    pub fn without_hosts(&self) -> Self {
+        let mut none = self.clone();
+        for machine in none.hosts.values_mut() {
+            machine.copy = Rate::from_bps(u64::MAX);
+        }
+        let kernel = &mut none.kernel;
+        kernel.interrupt_registers = Duration::ZERO;
+        for cycles in [
+            &mut kernel.receive,
+            &mut kernel.receive_ack,
+            &mut kernel.send,
+            &mut kernel.send_ack,
+            &mut kernel.tick,
+            &mut kernel.call,
+            &mut kernel.switch,
+            &mut kernel.interrupt,
+            &mut kernel.shaping_enqueue,
+            &mut kernel.shaping_dequeue,
+        ] {
+            *cycles = Cycles(0);
+        }
+        none
+    }
+
     /// What the operations of `host` cost.
     pub fn costs(&self, host: Host) -> Costs {
         Costs {

@@ -9,6 +9,8 @@
 //! | `Cross` | switch | a frame has crossed the backplane |
 //! | `Leave` | switch | a frame has left on the link of a port |
 
+use std::collections::{BTreeMap, VecDeque};
+
 use barewire_des::{Class, Event, Node, Simulator, World};
 use barewire_models::kek::{Body, Frame, Happening, Passing, Pc, PcConfig, PcStats, Switch};
 use barewire_models::tcp::{Receiver, Sender, SenderStats};
@@ -52,6 +54,7 @@ fn digest(frame: &Frame) -> u64 {
     let number = match frame.body {
         Body::Data { seq, .. } => seq << 1,
         Body::Ack { ack, .. } => ack << 1 | 1,
+        Body::Packet { id, .. } => id,
     };
     number << 4 | u64::from(frame.flow)
 }
@@ -101,19 +104,29 @@ impl Run {
     }
 }
 
-struct Builder {
-    pcs: Vec<Pc>,
-    switch: Option<Switch>,
+/// What is lost at random is counted in millionths.
+const MILLION: u64 = 1_000_000;
+
+pub struct Builder {
+    pub pcs: Vec<Pc>,
+    pub switch: Option<Switch>,
     rate: Rate,
     delay: Duration,
     /// Of each PC in turn: what it sends, what it receives; empty if not asked for.
-    captures: Vec<LinkCapture>,
+    pub captures: Vec<LinkCapture>,
+    /// Packets from outside, by number.
+    pub packets: BTreeMap<u64, Vec<u8>>,
+    /// Frames that a PC has sent are lost at random: so many of a million.
+    pub lose: Option<(Rng, u64)>,
+    /// Frames with packets from outside that were lost between two PCs.
+    pub lost: VecDeque<Frame>,
 }
 
 /// Runs `plan`.
 pub fn run(parameters: &Parameters, plan: &Plan, seed: u64) -> Result<Run, SystemError> {
     let mut sim = Simulator::new();
     let mut world = Builder::new(parameters, plan, seed, &mut sim)?;
+    world.add_streams(parameters, plan);
     let runs = &parameters.runs;
     let (warm_up, time) = if plan.switched {
         (runs.switched_warm_up, runs.switched_time)
@@ -167,8 +180,8 @@ fn captures(plan: &Plan) -> Vec<LinkCapture> {
     (0..plan.hosts.len()).flat_map(both).collect()
 }
 
-/// The frame as it is on the link: true headers, and a payload of zeros.
-fn bytes_of(frame: &Frame) -> Vec<u8> {
+/// The frame as it is on the link: true headers, and a payload of zeros; or a packet from outside.
+fn bytes_of(frame: &Frame, packets: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
     // The port of netperf's data, and one for each stream.
     let port = |from_source: bool| match from_source {
         true => 40_000 + u16::from(frame.flow),
@@ -184,11 +197,16 @@ fn bytes_of(frame: &Frame) -> Vec<u8> {
     match frame.body {
         Body::Data { seq, len } => ethernet::tcp(&ends, seq, 0, u64::from(u16::MAX), len),
         Body::Ack { ack, edge } => ethernet::tcp(&ends, 0, ack, edge - ack, 0),
+        Body::Packet { id, .. } => {
+            let packet = packets.get(&id).map_or(&[][..], Vec::as_slice);
+            ethernet::packet(&ends, packet)
+        }
     }
 }
 
 impl Builder {
-    fn new(
+    /// PCs that do nothing.
+    pub fn new(
         parameters: &Parameters,
         plan: &Plan,
         seed: u64,
@@ -212,6 +230,7 @@ impl Builder {
                 phase,
                 message_bytes: parameters.tcp.message.as_bytes(),
                 segment_bytes: parameters.sender(plan.mtu, plan.buffer).segment_bytes,
+                packet_buffer_bytes: plan.buffer.as_bytes(),
             };
             let commands = plan.commands(parameters, number);
             let tree = commands.map(|text| Tree::parse(&text, timer)).transpose();
@@ -228,6 +247,21 @@ impl Builder {
                 KekEvent::Start(number),
             );
         }
+        Ok(Self {
+            pcs,
+            switch: plan.switched.then(|| Switch::new(parameters.switch)),
+            rate: parameters.card.rate,
+            delay: parameters.link.delay,
+            captures: captures(plan),
+            packets: BTreeMap::new(),
+            lose: None,
+            lost: VecDeque::new(),
+        })
+    }
+
+    /// The streams of the plan.
+    fn add_streams(&mut self, parameters: &Parameters, plan: &Plan) {
+        let pcs = &mut self.pcs;
         for (flow, &(from, to)) in (0..).zip(&plan.streams) {
             let sender = parameters.sender(plan.mtu, plan.buffer);
             let receiver = parameters.receiver(plan.buffer);
@@ -235,13 +269,13 @@ impl Builder {
             pcs[usize::from(from)].add_sender(flow, to, Sender::new(sender, edge));
             pcs[usize::from(to)].add_receiver(flow, from, Receiver::new(receiver));
         }
-        Ok(Self {
-            pcs,
-            switch: plan.switched.then(|| Switch::new(parameters.switch)),
-            rate: parameters.card.rate,
-            delay: parameters.link.delay,
-            captures: captures(plan),
-        })
+    }
+
+    /// A frame is gone.
+    fn lose(&mut self, frame: Frame) {
+        if matches!(frame.body, Body::Packet { .. }) {
+            self.lost.push_back(frame);
+        }
     }
 
     fn read_bytes(&self, plan: &Plan) -> Vec<u64> {
@@ -260,7 +294,7 @@ impl Builder {
         (0..).zip(&plan.streams).map(at).collect()
     }
 
-    fn handle_pc(&mut self, number: u8, event: KekEvent, sim: &mut Simulator<KekEvent>) {
+    pub fn handle_pc(&mut self, number: u8, event: KekEvent, sim: &mut Simulator<KekEvent>) {
         let now = sim.now();
         if let KekEvent::Arrive(frame) = event {
             self.capture(usize::from(number) * 2 + 1, now, &frame);
@@ -280,7 +314,10 @@ impl Builder {
             return;
         };
         self.capture(usize::from(number) * 2, now, &frame);
-        if self.switch.is_some() {
+        let is_lost = |(rng, ppm): &mut (Rng, u64)| rng.ratio(*ppm, MILLION);
+        if self.lose.as_mut().is_some_and(is_lost) {
+            self.lose(frame);
+        } else if self.switch.is_some() {
             sim.after(self.delay, Class::NORMAL, SWITCH, KekEvent::Enter(frame));
         } else {
             self.deliver(frame, sim);
@@ -294,7 +331,8 @@ impl Builder {
         };
         let size = ByteSize::from_bytes(frame.wire_bytes());
         let began = now.checked_sub(self.rate.time_to_send(size));
-        capture.record(began.unwrap_or(now), || bytes_of(frame));
+        let packets = &self.packets;
+        capture.record(began.unwrap_or(now), || bytes_of(frame, packets));
     }
 
     fn deliver(&self, frame: Frame, sim: &mut Simulator<KekEvent>) {
@@ -306,11 +344,11 @@ impl Builder {
         let Some(switch) = &mut self.switch else {
             return;
         };
-        let mut left = None;
+        let (mut left, mut lost) = (None, None);
         match event {
             KekEvent::Enter(frame) => switch.handle_frame(frame),
             KekEvent::Leave(port) => left = switch.handle_output(port),
-            _ => switch.handle_backplane(),
+            _ => lost = switch.handle_backplane(),
         }
         while let Some(passing) = switch.poll() {
             let (time, event) = match passing {
@@ -324,6 +362,9 @@ impl Builder {
         }
         if let Some(frame) = left {
             self.deliver(frame, sim);
+        }
+        if let Some(frame) = lost {
+            self.lose(frame);
         }
     }
 }

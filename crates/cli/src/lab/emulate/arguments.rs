@@ -14,6 +14,7 @@ Systems whose networks carry packets:
   cbn        Cambridge Backbone: IP over MSDL
   jetstream  one ring of Jetstream: IP behind LLC/SNAP in AAL5, a frame each
   penn       two workstations with Penn's ATM interface: IP behind LLC/SNAP in AAL5, cell by cell
+  kek        PCs of KEK with Gigabit Ethernet, shaped as the plan says
 
 Examples (as root):
   barewire lab emulate cbn-ping --tap a=0 --tap b=1 --run a='ping -c 5 10.0.0.2'

@@ -152,16 +152,17 @@ impl Card {
         self.advance(now, out);
     }
 
-    /// A frame from the wire.
-    pub fn receive(&mut self, now: Instant, frame: Frame, out: &mut Outbox) {
+    /// A frame from the wire; `false` if there is no memory for it.
+    pub fn receive(&mut self, now: Instant, frame: Frame, out: &mut Outbox) -> bool {
         let held = self.receive_held_bytes + frame.stored_bytes();
         if held > self.nic.memory.as_bytes() / 2 {
             self.overruns += 1;
-            return;
+            return false;
         }
         self.receive_held_bytes = held;
         self.receive_stage.push(frame);
         self.advance(now, out);
+        true
     }
 
     /// The driver frees the descriptors of sent frames, takes the received ones and

@@ -93,12 +93,25 @@ fn got_mbps(plan: &Plan, run: &Run, source: u8) -> f64 {
     at.map_or(0.0, |at| run.mbps[at])
 }
 
+/// The PCs of the sources that are let in.
+fn admitted(decisions: &[Result<(), String>]) -> Vec<u8> {
+    let numbered = (1..).zip(decisions);
+    let admitted = numbered.filter(|(_, decision)| decision.is_ok());
+    admitted.map(|(source, _)| source).collect()
+}
+
+/// The run of those that are let in.
+pub fn first(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
+    let (parameters, inputs) = prepare(setting)?;
+    let plan = inputs.plan(&parameters, &admitted(&inputs.decisions()));
+    Ok((parameters, plan))
+}
+
 fn answer(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let (parameters, inputs) = prepare(setting)?;
     let decisions = inputs.decisions();
     let all: Vec<u8> = (1..).take(inputs.asked.len()).collect();
-    let is_in = |source: &u8| decisions[usize::from(*source) - 1].is_ok();
-    let admitted: Vec<u8> = all.iter().copied().filter(is_in).collect();
+    let admitted = admitted(&decisions);
     let plans = [admitted, all.clone()].map(|it| inputs.plan(&parameters, &it));
     let runs = try_sweep(setting, &plans, |plan, packets| {
         run(&parameters, &plan.recorded(packets), setting.seed)

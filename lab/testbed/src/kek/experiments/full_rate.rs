@@ -18,7 +18,7 @@ use crate::kek::host::{Host, Width};
 use crate::kek::parameters::Parameters;
 use crate::kek::plan::{self, JUMBO, ONE_TO_THREE, Plan};
 use crate::kek::world::{Run, run};
-use crate::refuse::{AtMost, inputs, names};
+use crate::refuse::{AtMost, inputs, names, wrong};
 use crate::sweep::try_sweep;
 
 /// The experiment as a plan names it.
@@ -112,10 +112,32 @@ fn changed(
     seed: u64,
     packets_per_link: usize,
 ) -> Result<Run, SystemError> {
+    let (parameters, plan) = with_change(parameters, inputs, point);
+    run(&parameters, &plan.recorded(packets_per_link), seed)
+}
+
+/// The first run.
+pub fn first(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
+    let (parameters, inputs) = prepare(setting)?;
+    let none = || {
+        wrong(
+            "changes, destinations, settings",
+            "none",
+            "one each at least",
+        )
+    };
+    let point = Point {
+        change: *inputs.changes.first().ok_or_else(none)?,
+        destinations: *inputs.destinations.first().ok_or_else(none)?,
+        setting: *inputs.settings.first().ok_or_else(none)?,
+    };
+    Ok(with_change(&parameters, &inputs, &point))
+}
+
+fn with_change(parameters: &Parameters, inputs: &Inputs, point: &Point) -> (Parameters, Plan) {
     let mut parameters = parameters.clone();
     let streams = &ONE_TO_THREE[..point.destinations];
     let mut plan = Plan::builder(&parameters, streams, Some(point.setting));
-    plan.packets_per_link = packets_per_link;
     let kernel = &mut parameters.kernel;
     match point.change {
         Change::Nothing => {}
@@ -137,7 +159,7 @@ fn changed(
         }
         Change::FastSource => plan.hosts[0] = (Host::Pc733, Width::Bits64),
     }
-    run(&parameters, &plan, seed)
+    (parameters, plan)
 }
 
 /// The rate of the stream that is farthest from its setting, over that setting. The bucket

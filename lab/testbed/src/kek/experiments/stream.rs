@@ -121,7 +121,8 @@ impl Inputs {
     }
 }
 
-fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
+/// The parameters and the plan of these inputs.
+pub fn prepare(setting: &Setting<'_>) -> Result<(Parameters, Plan), SystemError> {
     let parameters = Parameters::parse(setting.parameters)?;
     let inputs: Inputs = setting.checked_inputs()?;
     inputs.check(&parameters)?;
