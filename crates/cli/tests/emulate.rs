@@ -21,8 +21,13 @@ const RING: [&str; 7] = [
 ];
 
 fn emulate(arguments: &[&str]) -> Command {
+    emulate_plan(RING[2], arguments)
+}
+
+fn emulate_plan(plan: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_barewire"));
-    command.args(RING).args(arguments).stdin(Stdio::null());
+    let ring = [&RING[..2], &[plan], &RING[3..]].concat();
+    command.args(ring).args(arguments).stdin(Stdio::null());
     command
 }
 
@@ -162,6 +167,36 @@ fn a_ping_comes_back() {
     );
     let [taken, given, lost, inside] = adds_up(&output);
     assert!((taken, given, lost, inside) == (2, 2, 0, 0), "{said}");
+}
+
+/// Of each system, over hosts that are as slow as they were.
+#[test]
+fn a_ping_comes_back_over_each_network() {
+    const NAME: &str = "emulate::a_ping_comes_back_over_each_network";
+    if is_skipped(NAME) {
+        return;
+    }
+    if Command::new("python3").arg("-c").arg("").status().is_err() {
+        return skip(NAME, "no python3");
+    }
+    let plans = [
+        ("jetstream-ring", "Jetstream"),
+        ("penn-write", "Penn"),
+        ("kek-stream", "KEK"),
+        ("clan-ping", "CLAN"),
+    ];
+    for (plan, system) in plans {
+        let arguments = ["--run", PING, "--bound", "1 h"];
+        let output = emulate_plan(plan, &arguments).output().expect("it starts");
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert!(output.status.success(), "{plan}: {said}");
+        assert!(
+            said.contains("it is back") && said.contains(system),
+            "{plan}: {said}"
+        );
+        let [taken, given, lost, inside] = adds_up(&output);
+        assert!((taken, given, lost, inside) == (2, 2, 0, 0), "{said}");
+    }
 }
 
 #[test]

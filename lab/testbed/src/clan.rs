@@ -15,6 +15,7 @@
 
 pub mod bench;
 mod descriptors;
+mod emulation;
 mod end;
 mod experiments;
 mod many;
@@ -32,7 +33,9 @@ mod world;
 use barewire_models::clan::RivalConfig;
 use barewire_units::{Duration, Rng};
 
+use crate::emulation::{Emulated, Wanted};
 use crate::error::SystemError;
+use crate::experiment::Setting;
 use crate::replicate::replicate;
 use crate::reproduction::Reproduction;
 use crate::system::Finding;
@@ -67,6 +70,17 @@ impl crate::system::System for System {
 
     fn experiments(&self) -> &'static [crate::experiment::Experiment] {
         &experiments::ALL
+    }
+
+    fn emulate(
+        &self,
+        _experiment: &str,
+        setting: &Setting<'_>,
+        wanted: &Wanted,
+    ) -> Result<Box<dyn Emulated>, SystemError> {
+        let parameters = Parameters::parse(setting.parameters)?;
+        let network = emulation::Emulation::new(parameters, setting.seed, wanted)?;
+        Ok(Box::new(network))
     }
 }
 

@@ -15,9 +15,11 @@ pub use super::step::Step;
 use crate::figures::us;
 
 mod caller;
+mod carrier;
 mod server;
 
 pub use caller::{Caller, Demand, Picker};
+pub use carrier::Carrier;
 pub use server::{Ears, Endpoints, Events, Server};
 
 /// A program.
@@ -38,6 +40,8 @@ pub enum Role {
     Writer(Writer),
     /// Reads from it.
     Reader(Reader),
+    /// Carries packets from outside.
+    Carrier(Carrier),
 }
 
 impl Role {
@@ -52,6 +56,7 @@ impl Role {
             Self::Server(server) => server.step(now),
             Self::Writer(writer) => writer.step(),
             Self::Reader(reader) => reader.step(now),
+            Self::Carrier(carrier) => carrier.step(now),
         }
     }
 }

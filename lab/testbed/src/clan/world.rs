@@ -216,6 +216,37 @@ impl Cabinet {
         &self.hosts[host as usize].role
     }
 
+    /// Sets a tripwire on a range of a region that only wakes. `false` if the card has no entry left.
+    pub fn wake_on(&mut self, host: u8, region: usize, range: (usize, usize)) -> bool {
+        let cam = self.hosts[host as usize].interface.cam();
+        cam.arm(Place::Own(region), range, Mode::Sticky, Action::Wake)
+            .is_ok()
+    }
+
+    /// The program of a host, to be given something.
+    pub fn role_mut(&mut self, host: u8) -> &mut Role {
+        &mut self.hosts[host as usize].role
+    }
+
+    /// Lets a program go on that sleeps, without an interrupt; whether it slept.
+    pub fn rouse(&mut self, sim: &mut Simulator<ClanEvent>, host: u8) -> bool {
+        let it = &mut self.hosts[host as usize];
+        if let Some(Step::Sleep) = it.held {
+            // It is not asleep yet.
+            it.woken = true;
+        }
+        let slept = std::mem::take(&mut it.sleeping);
+        if slept {
+            cpu_after(sim, host, Duration::ZERO);
+        }
+        slept
+    }
+
+    /// Packets between cards.
+    pub fn on_their_way(&self) -> usize {
+        self.flights.len() - self.free.len()
+    }
+
     /// Posts what was stored outside of an event, and lets it go its way.
     pub fn flush(&mut self, sim: &mut Simulator<ClanEvent>) {
         for host in 0..self.hosts.len() {
@@ -238,6 +269,8 @@ impl Cabinet {
     fn cpu(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
         let it = &mut self.hosts[host as usize];
         it.sleeping = false;
+        // What has fired by now is seen by this step.
+        it.woken = false;
         let step = it.role.step(sim.now());
         let waits = it.interface.post();
         if waits {
@@ -251,6 +284,8 @@ impl Cabinet {
         let it = &mut self.hosts[host as usize];
         match step {
             Step::Run(time) => cpu_after(sim, host, time),
+            // While it waited for the write buffer, a tripwire has fired.
+            Step::Sleep if it.woken => cpu_after(sim, host, self.wake),
             Step::Sleep => it.sleeping = true,
             Step::Transfer(transfer) => it.interface.start_transfer(transfer),
             Step::Rest => {}

@@ -15,6 +15,7 @@ Systems whose networks carry packets:
   jetstream  one ring of Jetstream: IP behind LLC/SNAP in AAL5, a frame each
   penn       two workstations with Penn's ATM interface: IP behind LLC/SNAP in AAL5, cell by cell
   kek        PCs of KEK with Gigabit Ethernet, shaped as the plan says
+  clan       hosts of CLAN: IP in messages of its queues
 
 Examples (as root):
   barewire lab emulate cbn-ping --tap a=0 --tap b=1 --run a='ping -c 5 10.0.0.2'
