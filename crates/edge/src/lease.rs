@@ -179,6 +179,20 @@ impl Lease {
         }
     }
 
+    /// As [`try_send`](Self::try_send), without a copy of the packet: `message` has room for the header before it.
+    pub(crate) fn try_send_message(
+        &mut self,
+        header: &PacketHeader,
+        message: &mut [u8],
+    ) -> Result<Sent, LeaseError> {
+        message[..PACKET_HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        match self.connection.try_send(message) {
+            Ok(true) => Ok(Sent::Queued),
+            Ok(false) => Ok(Sent::Full),
+            Err(error) => Err(LeaseError::Gone(error)),
+        }
+    }
+
     /// The longest packet that the bridge's queue has room for, in bytes.
     pub(crate) fn room_bytes(&mut self) -> usize {
         let most = self.connection.sender().try_send_bytes_max();
@@ -190,8 +204,7 @@ impl Lease {
     /// # Errors
     /// [`LeaseError::Gone`] when all that came before the end was taken; [`LeaseError::Broken`].
     pub fn try_recv(&mut self) -> Result<Option<(PacketHeader, &[u8])>, LeaseError> {
-        let received = self.connection.try_recv(&mut self.message);
-        self.read(received)
+        Ok(self.recv_mut(None)?.map(shared))
     }
 
     /// The next packet; waits for it at most so long.
@@ -202,18 +215,36 @@ impl Lease {
         &mut self,
         longest: Duration,
     ) -> Result<Option<(PacketHeader, &[u8])>, LeaseError> {
-        let received = self.connection.recv_timeout(&mut self.message, longest);
+        Ok(self.recv_mut(Some(longest))?.map(shared))
+    }
+
+    /// The next packet, as it lies in memory of this program; waits for it at most so long, or not at all.
+    pub(crate) fn recv_mut(
+        &mut self,
+        longest: Option<Duration>,
+    ) -> Result<Option<(PacketHeader, &mut [u8])>, LeaseError> {
+        let received = match longest {
+            Some(longest) => self.connection.recv_timeout(&mut self.message, longest),
+            None => self.connection.try_recv(&mut self.message),
+        };
         self.read(received)
     }
 
     fn read(
-        &self,
+        &mut self,
         received: barewire::Result<Option<usize>>,
-    ) -> Result<Option<(PacketHeader, &[u8])>, LeaseError> {
+    ) -> Result<Option<(PacketHeader, &mut [u8])>, LeaseError> {
         match received {
-            Ok(Some(len)) => Ok(Some(PacketHeader::parse(&self.message[..len])?)),
+            Ok(Some(len)) => {
+                let (header, _) = PacketHeader::parse(&self.message[..len])?;
+                Ok(Some((header, &mut self.message[PACKET_HEADER_BYTES..len])))
+            }
             Ok(None) => Ok(None),
             Err(error) => Err(LeaseError::Gone(error)),
         }
     }
+}
+
+fn shared((header, packet): (PacketHeader, &mut [u8])) -> (PacketHeader, &[u8]) {
+    (header, packet)
 }

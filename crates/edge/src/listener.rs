@@ -87,7 +87,7 @@ impl EdgeListener {
             local_port: local.port(),
             ..Ask::connect(Protocol::Tcp, remote)
         };
-        let mut lease = Lease::new(node, &ask, &self.options.lease)?;
+        let mut lease = Lease::new(node, &ask, &self.options.lease())?;
         if lease.granted().local != local {
             return Err(LeaseError::Refused(Refusal::PortTaken(local.port())).into());
         }

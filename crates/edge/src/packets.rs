@@ -4,7 +4,7 @@ use crate::clock::{Clock, until};
 use crate::error::EdgeError;
 use crate::lease::{Lease, LeaseError, Sent};
 use barewire::ConnectionId;
-use barewire_proto::edge::message::{Checksum, PacketHeader};
+use barewire_proto::edge::message::{Checksum, PACKET_HEADER_BYTES, PacketHeader};
 use barewire_tcp::{Checked, Endpoint, MTU_MAX, Outgoing};
 use barewire_units::{Duration, Instant};
 
@@ -20,8 +20,9 @@ pub(crate) struct Driven<E> {
     pub(crate) endpoint: E,
     lease: Lease,
     clock: Clock,
+    /// A packet to be sent, behind room for its header.
     buffer: Vec<u8>,
-    /// A packet that the queue had no room for.
+    /// That of `buffer` that the queue had no room for.
     waiting: Option<Outgoing>,
     gone: Option<LeaseError>,
 }
@@ -32,7 +33,7 @@ impl<E: Endpoint> Driven<E> {
             endpoint,
             lease,
             clock,
-            buffer: vec![0; MTU_MAX],
+            buffer: vec![0; PACKET_HEADER_BYTES + MTU_MAX],
             waiting: None,
             gone: None,
         }
@@ -86,29 +87,14 @@ impl<E: Endpoint> Driven<E> {
         if let Some(gone) = &self.gone {
             return Err(gone.clone().into());
         }
-        let received = match longest {
-            Some(longest) => self.lease.recv_timeout(longest),
-            None => self.lease.try_recv(),
-        };
-        match received {
+        match self.lease.recv_mut(longest) {
             Ok(Some((header, packet))) => {
                 let checked = match header.checksum {
                     Checksum::Present => Checked::No,
                     Checksum::Verified | Checksum::Open { .. } => Checked::Yes,
                 };
-                let len = packet.len();
-                // A packet that waits to be sent lies in the same place.
-                let mut copy;
-                let place = if self.waiting.is_some() {
-                    copy = packet.to_vec();
-                    &mut copy[..]
-                } else {
-                    let place = &mut self.buffer[..len];
-                    place.copy_from_slice(packet);
-                    place
-                };
                 self.endpoint
-                    .handle_packet(place, checked, self.clock.now());
+                    .handle_packet(packet, checked, self.clock.now());
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -124,7 +110,9 @@ impl<E: Endpoint> Driven<E> {
             let now = self.clock.now();
             let next = match self.waiting.take() {
                 Some(waiting) => Some(waiting),
-                None => self.endpoint.poll_packet(&mut self.buffer, now),
+                None => self
+                    .endpoint
+                    .poll_packet(&mut self.buffer[PACKET_HEADER_BYTES..], now),
             };
             let Some(outgoing) = next else {
                 return Ok(());
@@ -138,9 +126,8 @@ impl<E: Endpoint> Driven<E> {
                     }),
                 segment_bytes: outgoing.segment_bytes.unwrap_or(0),
             };
-            let sent = self
-                .lease
-                .try_send(&header, &self.buffer[..outgoing.bytes])?;
+            let message = &mut self.buffer[..PACKET_HEADER_BYTES + outgoing.bytes];
+            let sent = self.lease.try_send_message(&header, message)?;
             if sent == Sent::Full {
                 self.waiting = Some(outgoing);
                 return Ok(());

@@ -16,13 +16,16 @@ use std::time::Duration;
 /// it.
 const LARGE_BYTES_MAX: usize = 61_440;
 
+/// The longest queue to this program that is asked for because of its receive buffer.
+const QUEUE_BYTES_MAX: usize = 8 << 20;
+
 /// Until something happens, or for ever: a call looks again after so long.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Settings of a connection.
 #[derive(Clone, Debug)]
 pub struct StreamOptions {
-    /// How to find the bridge.
+    /// How to find the bridge. Its queue is made longer where the receive buffer demands it.
     pub lease: LeaseOptions,
     /// The port of this end; 0: any that is free.
     pub local_port: u16,
@@ -53,6 +56,17 @@ impl Default for StreamOptions {
 }
 
 impl StreamOptions {
+    /// How to find the bridge, with a queue that has room for all that the other end may send. Twice that: packets have
+    /// headers, and lie at whole lines. What finds no room is lost, and TCP takes that for a crowded network.
+    pub(crate) fn lease(&self) -> LeaseOptions {
+        let queue = self.receive_buffer_bytes.saturating_mul(2);
+        let queue = queue.min(QUEUE_BYTES_MAX).next_power_of_two();
+        LeaseOptions {
+            ring_bytes: self.lease.ring_bytes.max(queue),
+            ..self.lease.clone()
+        }
+    }
+
     /// The settings of the connection itself, over a lease.
     pub(crate) fn config(
         &self,
@@ -126,7 +140,7 @@ impl EdgeStream {
     ) -> Result<Self, EdgeError> {
         let mut ask = Ask::connect(Protocol::Tcp, remote);
         ask.local_port = options.local_port;
-        let mut lease = Lease::new(node, &ask, &options.lease)?;
+        let mut lease = Lease::new(node, &ask, &options.lease())?;
         let config = options.config(&mut lease, remote)?;
         let clock = Clock::new();
         let tcp = Tcp::connect(&config, clock.now())?;
@@ -308,5 +322,28 @@ impl Write for EdgeStream {
     /// Does nothing: what was written is sent as soon as the other end takes it.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_has_room_for_the_receive_buffer() {
+        let queue = |receive_buffer_bytes, ring_bytes| {
+            let mut options = StreamOptions {
+                receive_buffer_bytes,
+                ..StreamOptions::default()
+            };
+            options.lease.ring_bytes = ring_bytes;
+            options.lease().ring_bytes
+        };
+        assert_eq!(queue(1 << 20, 256 << 10), 2 << 20);
+        assert_eq!(queue(300_000, 256 << 10), 1 << 20);
+        // What is asked for stays, and large packets need it.
+        assert_eq!(queue(16 << 10, 256 << 10), 256 << 10);
+        assert_eq!(queue(1 << 20, 16 << 20), 16 << 20);
+        assert_eq!(queue(usize::MAX, 4096), QUEUE_BYTES_MAX);
     }
 }
