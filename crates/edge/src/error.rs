@@ -39,6 +39,7 @@ impl From<EdgeError> for std::io::Error {
             EdgeError::Transport(Tcp::Reset) => ErrorKind::ConnectionReset,
             EdgeError::Transport(Tcp::Aborted) => ErrorKind::ConnectionAborted,
             EdgeError::Transport(Tcp::TimedOut) | EdgeError::TimedOut => ErrorKind::TimedOut,
+            EdgeError::Transport(Tcp::Unreachable) => ErrorKind::HostUnreachable,
             EdgeError::Transport(Tcp::NotConnected) => ErrorKind::NotConnected,
             EdgeError::Transport(Tcp::SendClosed) => ErrorKind::BrokenPipe,
             EdgeError::Transport(Tcp::BadAddress(_) | Tcp::BadSetting(_))

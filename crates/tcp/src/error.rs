@@ -15,6 +15,12 @@ pub enum Error {
     /// The other end did not answer for as long as [`crate::Config::timeout`] says.
     #[error("the other end does not answer; check the route to it, or allow a longer timeout")]
     TimedOut,
+    /// The other end did not answer in time, and a host on the way has said that it cannot be
+    /// reached.
+    #[error(
+        "a host on the way says that the other end cannot be reached; check its address and the route to it"
+    )]
+    Unreachable,
     /// The connection was aborted by this end.
     #[error("the connection was aborted by this end")]
     Aborted,

@@ -11,11 +11,16 @@
 //! | handshake, states, order of what comes in | smoltcp |
 //! | selective acknowledgements both ways, losses, repairs, timers, congestion window | here |
 //! | window scaling, segment size, half-close, reset, keep-alive, Nagle (off unless asked for) | here and there |
+//! | what hosts on the way say by ICMP: nobody listens there, shorter packets, unreachable | here |
+//!
+//! ICMP errors can be forged, so they count only if they quote what is in flight (RFC 5927). "Nobody
+//! listens" ends a connection only before it is open. "Unreachable" never ends one, since it may
+//! pass; it is told when the timeout ends it. "Too big" shortens packets (RFC 1191, RFC 8201), but
+//! not below 576 bytes (IPv6: 1280). Where such messages do not arrive, a path with shorter packets
+//! than [`Config::mtu`] is not found out. Nor are longer packets tried again later.
 //!
 //! What is not there: timestamps, explicit congestion notification, urgent data, fast open, fragments,
-//! IPv6 extension headers, and whatever hosts on the way say by ICMP: an end that cannot be reached
-//! is found out by the timeout, and a path with shorter packets than [`Config::mtu`] says is not
-//! found out.
+//! IPv6 extension headers.
 //!
 //! ```
 //! use barewire_tcp::{Config, Endpoint, Listener, State, Tcp};
@@ -45,6 +50,7 @@
 //! config: settings and their limits
 //! path: a model of the way between two ends
 //! packet: IP packets, read and written
+//! icmp: what hosts on the way say
 //! endpoint: what connections, listeners and sockets have in common
 //! receive: when to acknowledge, and what
 //! send: what is sent, again and how fast
@@ -63,6 +69,7 @@ extern crate std;
 mod config;
 mod endpoint;
 mod error;
+mod icmp;
 mod listener;
 mod machine;
 mod packet;

@@ -409,7 +409,7 @@ fn is_checksum_right(ip: &Ip, bytes: &[u8]) -> bool {
 }
 
 /// The sum of what TCP and UDP checksums cover of the IP header.
-fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, bytes: usize) -> Sum {
+pub(crate) fn pseudo_header(from: IpAddr, to: IpAddr, protocol: u8, bytes: usize) -> Sum {
     let mut sum = Sum::default();
     for address in [from, to] {
         match address {

@@ -114,6 +114,9 @@ pub(crate) struct Sender {
     window_max: u64,
     mss: u64,
     segments_max: u64,
+    payload_max: u64,
+    /// Whether a segment as long as `mss` has arrived since that was set.
+    has_longest_arrived: bool,
     nagle: bool,
     has_sack: bool,
     duplicate_acks: u64,
@@ -165,6 +168,8 @@ impl Sender {
             window_max: agreed.window,
             mss,
             segments_max: (agreed.payload_max as u64 / mss).max(1),
+            payload_max: agreed.payload_max as u64,
+            has_longest_arrived: false,
             nagle: agreed.nagle,
             has_sack: agreed.has_sack,
             duplicate_acks: 0,
@@ -262,6 +267,7 @@ impl Sender {
         let window_grew = self.take_window(ack);
         let mut delivered = self.board.acknowledge(ack.until, now, self.rtt.least());
         if is_new {
+            self.has_longest_arrived |= ack.until - self.una >= self.mss;
             self.una = ack.until;
             self.next = self.next.max(ack.until);
             self.ring.release(ack.until);
@@ -301,6 +307,24 @@ impl Sender {
         if is_new || delivered.bytes > 0 || window_grew {
             self.set_timer(now);
         }
+    }
+
+    /// Sends segments of at most `mss` bytes from now on, and those in flight that are longer again:
+    /// a host on the way says that the path takes no more. Says whether it is believed: while
+    /// longer ones arrive, only after a timeout (RFC 5927, section 7).
+    pub(crate) fn shorten(&mut self, mss: u64, now: Instant) -> bool {
+        let has_timed_out = matches!(self.repair, Repair::Timeout(_));
+        if mss == 0 || mss >= self.mss || (self.has_longest_arrived && !has_timed_out) {
+            return false;
+        }
+        self.mss = mss;
+        self.segments_max = (self.payload_max / mss).max(1);
+        self.has_longest_arrived = false;
+        self.probed = None;
+        // This is no sign of congestion: the window stays.
+        self.board.lose(|piece| piece.len() > mss);
+        self.set_timer(now);
+        true
     }
 
     /// What to send now; call it until it gives `None`.

@@ -7,6 +7,7 @@
 //! makes them. All that has to do with time is in this crate, and
 //! nothing in smoltcp waits. Why: `docs/decisions/0040`.
 
+mod icmp_errors;
 mod incoming;
 mod outgoing;
 
@@ -101,6 +102,10 @@ pub struct Tcp {
     receiver: Receiver,
     answers: VecDeque<Vec<u8>>,
     error: Option<Error>,
+    /// A host on the way has said that the other end cannot be reached, and it was not heard since.
+    is_unreachable: bool,
+    /// The longest packet of the path, in bytes.
+    path_mtu: usize,
     /// The program wants to send nothing more.
     wants_end: bool,
     /// The program wants to read nothing more.
@@ -172,6 +177,8 @@ impl Tcp {
             receiver: Receiver::new(0, 0, 1, false, 0),
             answers: VecDeque::new(),
             error: None,
+            is_unreachable: false,
+            path_mtu: config.mtu,
             wants_end: false,
             wants_no_bytes: false,
             resets: false,
@@ -371,6 +378,13 @@ impl Tcp {
         self.sender.as_ref().map_or(0, Sender::congestion_window)
     }
 
+    /// The longest IP packet that is sent, in bytes: [`Config::mtu`], or less where the path is
+    /// known to take no more.
+    #[must_use]
+    pub const fn path_mtu(&self) -> usize {
+        self.path_mtu
+    }
+
     /// How many packets were broken, or did not belong to this connection.
     #[must_use]
     pub const fn refused_packets(&self) -> u64 {
@@ -390,6 +404,15 @@ impl Tcp {
         if let Some(sender) = &mut self.sender {
             sender.end();
             self.machine.close();
+        }
+    }
+
+    /// Why the other end does not answer.
+    const fn silence(&self) -> Error {
+        if self.is_unreachable {
+            Error::Unreachable
+        } else {
+            Error::TimedOut
         }
     }
 

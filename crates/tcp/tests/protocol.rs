@@ -647,6 +647,98 @@ fn a_window_that_is_too_small_is_used_after_a_while() {
 }
 
 #[test]
+fn a_host_on_the_way_says_that_nobody_listens() {
+    for code in [2, 3] {
+        let mut it = Script::connecting(&config());
+        it.recv("S 0:0(0)");
+        // Not about this segment.
+        it.icmp(3, code, 0, 1);
+        assert_eq!(it.tcp.state(), State::Opening);
+        it.icmp(3, code, 0, 0);
+        it.ended(Some(Error::Refused));
+    }
+}
+
+#[test]
+fn unreachable_is_told_when_the_time_is_over() {
+    let mut settings = config();
+    settings.timeout = Duration::from_s(5);
+    let mut it = Script::connecting(&settings);
+    it.recv("S 0:0(0)");
+    it.icmp(3, 1, 0, 0);
+    assert_eq!(it.tcp.state(), State::Opening);
+    it.after_ms(5000);
+    it.quiet();
+    it.ended(Some(Error::Unreachable));
+    assert_eq!(it.tcp.refused_packets(), 0);
+}
+
+#[test]
+fn an_open_connection_outlives_what_hosts_say() {
+    let mut it = Script::open(&config(), OPTIONS, 60_000);
+    it.write(10);
+    it.recv("P. 1:11(10)");
+    it.icmp(3, 3, 0, 1);
+    it.icmp(3, 1, 0, 1);
+    it.quiet();
+    assert_eq!(it.tcp.state(), State::Open);
+    it.send(". 1:1(0) ack 11");
+    // What was said before does not count any longer.
+    it.write(10);
+    it.recv("P. 11:21(10)");
+    it.after_ms(120_000);
+    it.recv("R. 21:21(0)");
+    it.ended(Some(Error::TimedOut));
+}
+
+#[test]
+fn a_path_takes_shorter_packets() {
+    let mut it = Script::open(&config(), "mss 1460,sack,wscale 0", 60_000);
+    it.write(3000);
+    it.recv(". 1:1461(1460)");
+    it.recv(". 1461:2921(1460)");
+    it.recv("P. 2921:3001(80)");
+    // About nothing that is in flight, longer, and too short to be true.
+    it.icmp(3, 4, 1000, 3001);
+    it.icmp(3, 4, 1500, 1);
+    it.quiet();
+    assert_eq!(it.tcp.path_mtu(), 1500);
+    it.icmp(3, 4, 1040, 1);
+    assert_eq!(it.tcp.path_mtu(), 1040);
+    it.recv(". 1:1001(1000)");
+    it.recv(". 1001:1461(460)");
+    it.recv(". 1461:2461(1000)");
+    it.recv(". 2461:2921(460)");
+    it.quiet();
+    it.after_ms(10);
+    it.send(". 1:1(0) ack 3001");
+    assert_eq!(it.tcp.unacknowledged_bytes(), 0);
+    // While such segments arrive, that they do not is not believed.
+    it.write(1000);
+    it.recv("P. 3001:4001(1000)");
+    it.icmp(3, 4, 600, 3001);
+    assert_eq!(it.tcp.path_mtu(), 1040);
+    it.skip();
+    it.after_ms(5000);
+    it.skip();
+    it.after_ms(5000);
+    it.skip();
+    it.icmp(3, 4, 20, 3001);
+    assert_eq!(it.tcp.path_mtu(), 576);
+}
+
+#[test]
+fn a_host_that_does_not_say_how_short_is_guessed() {
+    let mut it = Script::open(&config(), "mss 1460,sack,wscale 0", 60_000);
+    it.write(1460);
+    it.recv("P. 1:1461(1460)");
+    it.icmp(3, 4, 0, 1);
+    assert_eq!(it.tcp.path_mtu(), 1492);
+    it.recv(". 1:1453(1452)");
+    it.recv("P. 1453:1461(8)");
+}
+
+#[test]
 fn settings_are_checked() {
     let wrong = |change: &dyn Fn(&mut Config)| {
         let mut settings = config();

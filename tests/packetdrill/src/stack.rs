@@ -94,6 +94,7 @@ fn errno(error: Error) -> Errno {
         Error::Refused => libc::ECONNREFUSED,
         Error::Reset => libc::ECONNRESET,
         Error::TimedOut => libc::ETIMEDOUT,
+        Error::Unreachable => libc::EHOSTUNREACH,
         Error::Aborted => libc::ECONNABORTED,
         Error::NotConnected => libc::EAGAIN,
         Error::SendClosed => libc::EPIPE,

@@ -37,7 +37,9 @@ impl Place {
 impl Tcp {
     pub(super) fn take_packet(&mut self, packet: &mut [u8], checked: Checked, now: Instant) {
         let Some(segment) = parse_tcp(packet, checked) else {
-            self.refused_packets += 1;
+            if !self.take_icmp(packet, checked, now) {
+                self.refused_packets += 1;
+            }
             return;
         };
         if segment.from != self.config.remote || segment.to != self.config.local {
@@ -45,6 +47,7 @@ impl Tcp {
             return;
         }
         self.last_heard = now;
+        self.is_unreachable = false;
         self.questions = 0;
         match self.phase {
             Phase::Opening {

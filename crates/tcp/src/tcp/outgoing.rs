@@ -66,7 +66,8 @@ impl Tcp {
             return None;
         };
         if first_sent.is_some_and(|sent| now >= sent.saturating_add(timeout)) {
-            self.finish(Some(Error::TimedOut));
+            let error = self.silence();
+            self.finish(Some(error));
             return None;
         }
         if now < *send_at {
@@ -93,8 +94,8 @@ impl Tcp {
             }
         }
         match self.sender.as_mut()?.poll(now) {
-            Err(error) => {
-                self.error = Some(error);
+            Err(_) => {
+                self.error = Some(self.silence());
                 self.resets = true;
                 return self.packet(out, now);
             }
@@ -120,7 +121,7 @@ impl Tcp {
         if self.question_at().is_some_and(|at| now >= at) {
             self.questions += 1;
             if self.questions > QUESTIONS_MAX {
-                self.error = Some(Error::TimedOut);
+                self.error = Some(self.silence());
                 self.resets = true;
                 return self.packet(out, now);
             }

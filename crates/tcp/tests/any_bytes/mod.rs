@@ -144,11 +144,45 @@ fn disturb(tcp: &mut Tcp, input: &mut Input<'_>, other: &mut Other, now: Instant
             let mut packet = segment(input, other, Some(TcpControl::Syn), true);
             tcp.handle_packet(&mut packet, Checked::Yes, now);
         }
+        6 => {
+            let mut packet = icmp(input, other);
+            tcp.handle_packet(&mut packet, Checked::Yes, now);
+        }
         _ => {
             let mut packet = segment(input, other, None, true);
             tcp.handle_packet(&mut packet, Checked::Yes, now);
         }
     }
+}
+
+/// An ICMP error about a segment near what was sent last.
+fn icmp(input: &mut Input<'_>, other: &Other) -> Vec<u8> {
+    let seq = other.ack.wrapping_sub(input.distance());
+    let mtu = input.word();
+    let quoted = Ipv4Repr {
+        src_addr: HERE,
+        dst_addr: THERE,
+        next_header: IpProtocol::Tcp,
+        payload_len: usize::from(input.word() % 9000),
+        hop_limit: 64,
+    };
+    let outer = Ipv4Repr {
+        src_addr: Ipv4Addr::new(198, 51, 100, 1),
+        dst_addr: HERE,
+        next_header: IpProtocol::Icmp,
+        payload_len: 8 + 20 + 8,
+        hop_limit: 64,
+    };
+    let mut bytes = vec![0; 20 + outer.payload_len];
+    let sums = ChecksumCapabilities::default();
+    outer.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[..]), &sums);
+    bytes[20..22].copy_from_slice(&[[3, 11, 12][usize::from(mtu % 3)], input.byte() % 8]);
+    bytes[26..28].copy_from_slice(&mtu.to_be_bytes());
+    quoted.emit(&mut Ipv4Packet::new_unchecked(&mut bytes[28..48]), &sums);
+    bytes[48..50].copy_from_slice(&40_000_u16.to_be_bytes());
+    bytes[50..52].copy_from_slice(&80_u16.to_be_bytes());
+    bytes[52..56].copy_from_slice(&seq.to_be_bytes());
+    bytes
 }
 
 /// A segment near what would be right; all of it comes from the input.

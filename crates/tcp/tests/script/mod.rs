@@ -96,6 +96,14 @@ impl Script {
         self.tcp.handle_packet(&mut packet, Checked::No, self.now);
     }
 
+    /// A host on the way says something about the segment that begins at `seq`: type and code of
+    /// ICMP, and an MTU.
+    pub fn icmp(&mut self, kind: u8, code: u8, mtu: u16, seq: u32) {
+        let seq = self.own_first.unwrap_or(0).wrapping_add(seq);
+        let mut packet = icmp(&self.config, [kind, code], mtu, seq);
+        self.tcp.handle_packet(&mut packet, Checked::No, self.now);
+    }
+
     /// The connection sends a segment now, whose line contains this one.
     #[track_caller]
     pub fn recv(&mut self, line: &str) {
@@ -248,6 +256,39 @@ fn packet(config: &Config, line: &str, own_first: u32) -> Vec<u8> {
         }
     }
     in_ip(config, &repr)
+}
+
+/// An ICMP error with the beginning of a segment of the connection.
+fn icmp(config: &Config, [kind, code]: [u8; 2], mtu: u16, seq: u32) -> Vec<u8> {
+    let (IpAddr::V4(local), IpAddr::V4(remote)) = (config.local.ip(), config.remote.ip()) else {
+        panic!("only for version 4");
+    };
+    let sums = ChecksumCapabilities::default();
+    let header = |src_addr, dst_addr, next_header, payload_len| Ipv4Repr {
+        src_addr,
+        dst_addr,
+        next_header,
+        payload_len,
+        hop_limit: 64,
+    };
+    let mut bytes = vec![0; 20 + 8 + 20 + 8];
+    let router = "198.51.100.1".parse().expect("an address");
+    header(router, local, IpProtocol::Icmp, 36)
+        .emit(&mut Ipv4Packet::new_unchecked(&mut bytes[..]), &sums);
+    bytes[20..22].copy_from_slice(&[kind, code]);
+    bytes[26..28].copy_from_slice(&mtu.to_be_bytes());
+    header(local, remote, IpProtocol::Tcp, 1480)
+        .emit(&mut Ipv4Packet::new_unchecked(&mut bytes[28..48]), &sums);
+    bytes[48..50].copy_from_slice(&config.local.port().to_be_bytes());
+    bytes[50..52].copy_from_slice(&config.remote.port().to_be_bytes());
+    bytes[52..56].copy_from_slice(&seq.to_be_bytes());
+    let sum = bytes[20..].chunks(2).fold(0_u32, |sum, two| {
+        sum + u32::from(two[0]) * 256 + u32::from(two[1])
+    });
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let folded = (folded & 0xffff) + (folded >> 16);
+    bytes[22..24].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    bytes
 }
 
 fn in_ip(config: &Config, repr: &TcpRepr<'_>) -> Vec<u8> {
