@@ -451,6 +451,59 @@ fn opened(place: &mut Place) -> (LeaseId, SocketAddr) {
     (id, local)
 }
 
+/// An ICMP message "too big" of the other host about a packet, with an MTU.
+fn too_big(about: &[u8], mtu_bytes: u16) -> Vec<u8> {
+    let parsed = Packet::parse(about).expect("a packet");
+    let frame = answers::port_unreachable(PEER, OWN, &parsed, about);
+    let mut bytes = frame[PACKET_AT..].to_vec();
+    let outer = Packet::parse(&bytes).expect("a packet");
+    let (number, kind) = match outer.source {
+        IpAddr::V4(_) => (1, [3, 4, 0, 0]),
+        IpAddr::V6(_) => (58, [2, 0, 0, 0]),
+    };
+    let icmp = &mut bytes[outer.header_bytes..];
+    icmp[..4].copy_from_slice(&kind);
+    icmp[6..8].copy_from_slice(&mtu_bytes.to_be_bytes());
+    let mut sum = match outer.source {
+        IpAddr::V4(_) => barewire_wire::checksum::Sum::default(),
+        IpAddr::V6(_) => outer.pseudo_sum(number),
+    };
+    sum.update(icmp);
+    icmp[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
+    bytes
+}
+
+#[test]
+fn a_connection_hears_that_its_packets_are_too_big() {
+    for is_v6 in [false, true] {
+        let mut place = place(Takes::ALL);
+        let (id, local) = lease(&mut place, Protocol::Tcp, is_v6);
+        let (_, other) = lease(&mut place, Protocol::Tcp, is_v6);
+        assert_ne!(local, other);
+        let sent = packet(local, peer(is_v6), Some((7, 1, ACK)), b"long");
+        let message = too_big(&sent, 1280);
+        place.network_sends(&message);
+        let (of, given) = place.out.messages.pop().expect("it was given");
+        assert_eq!(of, id);
+        let (header, bytes) = PacketHeader::parse(&given).expect("a message");
+        assert_eq!((header.checksum, bytes), (Checksum::Verified, &message[..]));
+        // About a packet to somebody else, of a port that nobody has, or with a wrong checksum.
+        let elsewhere = SocketAddr::new(address(is_v6, 3), 80);
+        let nobody = SocketAddr::new(local.ip(), 9);
+        let mut broken = message;
+        let last = broken.len() - 1;
+        broken[last] ^= 1;
+        for message in [
+            too_big(&packet(local, elsewhere, Some((7, 1, ACK)), b""), 1280),
+            too_big(&packet(nobody, peer(is_v6), Some((7, 1, ACK)), b""), 1280),
+            broken,
+        ] {
+            place.network_sends(&message);
+            assert!(place.out.messages.is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_client_that_goes_resets_its_peer() {
     let mut place = place(Takes::ALL);
