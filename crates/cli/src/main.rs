@@ -194,6 +194,10 @@ enum Inner {
     /// One end of the test that `doctor` makes, of no use by hand
     #[command(name = "doctor-end")]
     DoctorEnd(doctor::EndArgs),
+    #[cfg(feature = "full")]
+    /// The gateway of `run --edge`; started by it, of no use by hand
+    #[command(name = run::edge::GATEWAY)]
+    EdgeGateway(run::edge::GatewayArgs),
 }
 
 impl Inner {
@@ -209,6 +213,8 @@ impl Inner {
             Inner::BenchProgram => barewire_bench::serve_program()?,
             Inner::BenchServer => barewire_bench::serve()?,
             Inner::DoctorEnd(args) => doctor::end(&args)?,
+            #[cfg(feature = "full")]
+            Inner::EdgeGateway(args) => run::edge::gateway(&args)?,
         }
         Ok(ExitCode::SUCCESS)
     }

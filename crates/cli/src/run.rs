@@ -5,6 +5,8 @@
 //! the program's own. What cannot be accelerated is run all the same, and said so.
 
 mod args;
+#[cfg(feature = "full")]
+pub mod edge;
 mod elf;
 mod environment;
 mod library;
@@ -44,6 +46,10 @@ pub enum RunError {
     /// Nothing can be told there.
     #[error("--why: {}: {}", .0.display(), .1)]
     Why(PathBuf, io::Error),
+    /// There is no gateway.
+    #[cfg(feature = "full")]
+    #[error(transparent)]
+    Edge(#[from] edge::EdgeError),
     /// There is no such program, or it cannot be executed.
     #[error(transparent)]
     Program(#[from] ProgramError),
@@ -53,6 +59,8 @@ impl RunError {
     /// The status that `env`, `nice` and their like give.
     fn code(&self) -> u8 {
         match self {
+            #[cfg(feature = "full")]
+            Self::Edge(_) => 125,
             Self::Library(_) | Self::Settings(_) | Self::Why(..) | Self::Privileged => 125,
             Self::Program(ProgramError::NotExecutable(..)) => 126,
             Self::Program(ProgramError::Missing(_)) => 127,
@@ -93,6 +101,8 @@ fn begin(args: &RunArgs) -> Result<Never, RunError> {
     if verdict.may_preload() {
         preload(&mut environment, &library()?);
     }
+    #[cfg(feature = "full")]
+    add_edge(args, verdict.may_preload(), &mut environment)?;
     if let (Some(reason), false) = (verdict.reason(), args.quiet) {
         let name = Path::new(name).display();
         eprintln!("barewire run: {name} is not accelerated: {reason}");
@@ -102,6 +112,23 @@ fn begin(args: &RunArgs) -> Result<Never, RunError> {
         io::ErrorKind::NotFound if !path.exists() => ProgramError::Missing(path),
         _ => ProgramError::NotExecutable(path, error),
     }))
+}
+
+/// With `--edge`, starts the gateway, and says to the program's sockets where it is.
+#[cfg(feature = "full")]
+fn add_edge(
+    args: &RunArgs,
+    may_preload: bool,
+    environment: &mut Vec<(OsString, OsString)>,
+) -> Result<(), RunError> {
+    use barewire_proto::edge::program::VARIABLE;
+    // Of another gateway, which is there for another program.
+    environment.retain(|(name, _)| name != VARIABLE);
+    if let (Some(bridge), true) = (&args.edge, may_preload) {
+        let place = edge::start(bridge, &args.edge_net)?;
+        set(environment, VARIABLE, place.into());
+    }
+    Ok(())
 }
 
 /// The program may change its directory before it tells why.

@@ -144,16 +144,45 @@ impl<'n> Edge<'n> {
     /// # Errors
     /// What [`Node::wait`] says.
     pub fn wait(&mut self, longest: Option<Duration>) -> barewire::Result<Vec<ConnectionId>> {
+        self.look_at_touched();
+        let longest = [self.next_deadline(), longest].into_iter().flatten().min();
+        let mut events = Vec::new();
+        self.node.wait(&mut events, EVENTS_MAX, longest)?;
+        Ok(self.handle(events))
+    }
+
+    /// As [`wait`](Self::wait), without waiting: for a program that waits for other descriptors, too. The second value
+    /// says whether it may wait now. Then the node's descriptor becomes readable when there is more, and
+    /// [`next_deadline`](Self::next_deadline) says when to call again even if not.
+    ///
+    /// # Errors
+    /// What [`Node::poll`] says.
+    pub fn poll(&mut self) -> barewire::Result<(Vec<ConnectionId>, bool)> {
+        self.look_at_touched();
+        let mut events = Vec::new();
+        let found = self.node.poll(&mut events, EVENTS_MAX)?;
+        let touched = self.handle(events);
+        let may_wait = found == 0 && touched.is_empty();
+        Ok((touched, may_wait))
+    }
+
+    /// How long it is until [`poll`](Self::poll) is to be called even if nothing happens.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.wheel.next().map(|at| until(at, self.clock.now()))
+    }
+
+    fn look_at_touched(&mut self) {
         for id in core::mem::take(&mut self.held) {
             self.accept(id);
         }
         for id in core::mem::take(&mut self.touched) {
             self.schedule(id);
         }
-        let wake = self.wheel.next().map(|at| until(at, self.clock.now()));
-        let longest = [wake, longest].into_iter().flatten().min();
-        let mut events = Vec::new();
-        self.node.wait(&mut events, EVENTS_MAX, longest)?;
+    }
+
+    /// Moves the packets of connections with events or whose time has come, and says which these are.
+    fn handle(&mut self, events: Vec<Event>) -> Vec<ConnectionId> {
         let mut touched = Vec::new();
         for event in events {
             match id_of(&event) {
@@ -173,7 +202,7 @@ impl<'n> Edge<'n> {
             self.schedule(id);
         }
         touched.retain(|&id| self.is_told(id));
-        Ok(touched)
+        touched
     }
 
     /// Takes the connections that others open at a listener.

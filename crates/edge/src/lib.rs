@@ -17,12 +17,14 @@
 //! listener: a port at which others connect
 //! hub: many connections on one node
 //! node: connections as methods of a node
+//! gateway: connections of unmodified programs
 //! ```
 #![forbid(unsafe_code)]
 
 mod clock;
 mod datagrams;
 mod error;
+pub mod gateway;
 mod hub;
 pub mod lease;
 mod listener;

@@ -7,6 +7,7 @@
 //! What a file imports, from the lowest layer up:
 //!
 //! - [`message`]: what a client and the bridge say to each other
+//! - [`program`]: what an unmodified program's sockets and their gateway say to each other
 //! - [`packet`]: IP packets, read
 //! - [`offload`]: checksums and segments that somebody left open
 //! - [`flow`]: what tells connections apart
@@ -31,5 +32,6 @@ pub mod neighbours;
 pub mod network;
 pub mod offload;
 pub mod packet;
+pub mod program;
 pub mod track;
 pub mod waiting;

@@ -92,6 +92,9 @@ extern "C" fn begin() {
     if !settings::read() {
         return log::end();
     }
+    if let Some(value) = settings::variable(c"BAREWIRE_EDGE") {
+        process::edge::set_up(value);
+    }
     process::ids::note_own_ids();
     process::thread_words::set_up();
     report::set_up();

@@ -4,6 +4,7 @@ pub mod at_fork;
 pub mod clock;
 pub mod copies;
 pub mod deferred_close;
+pub mod edge;
 pub mod family;
 pub mod fault;
 pub mod ids;

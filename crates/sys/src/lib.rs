@@ -22,6 +22,7 @@
 //! frames: Ethernet frames by TAP devices and packet sockets
 //! lan: hosts that are network namespaces, with cables between them
 //! tcp: options of TCP sockets
+//! loopback: TCP sockets that meet without an accept
 //! socket: Unix sockets that carry descriptors
 //! discover: the counters pages of all processes
 //! watch: a thread that watches descriptors
@@ -39,6 +40,7 @@ pub mod frames;
 pub mod interrupt;
 pub mod lan;
 pub mod links;
+pub mod loopback;
 pub mod memory;
 pub mod netlink;
 pub mod netns;

@@ -10,6 +10,7 @@ use libc::{sockaddr, socklen_t};
 use crate::handoff::closing;
 use crate::handoff::duplicate::duplicating;
 use crate::hooks::io::from_kernel;
+use crate::process::edge::{self, Side};
 use crate::process::{fault, settings};
 use crate::stream::{
     calls, capture,
@@ -36,7 +37,11 @@ use crate::upgrade::{capability_mark, steps, unix_streams};
 unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     quietly(|| adopt_listener(fd));
     // SAFETY: the program's call.
-    unsafe { real::listen(fd, backlog) }
+    let result = unsafe { real::listen(fd, backlog) };
+    if result == 0 {
+        edge::listens(fd);
+    }
+    result
 }
 
 /// # Safety
@@ -60,13 +65,74 @@ unsafe extern "C-unwind" fn accept4(
     len: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
+    let room = room(len);
     // SAFETY: the program's call.
     let call = || unsafe { real::accept4(fd, address, len, flags) };
     let new = from_kernel(|| steps::with_room(call));
     if new >= 0 {
+        if edge::is_on() && !address.is_null() {
+            quietly(|| show_end(new, Side::Other, address, len, room));
+        }
         quietly(|| accepted(fd, new));
     }
     new
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn getpeername(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    let room = room(len);
+    // SAFETY: the program's call.
+    let result = unsafe { real::getpeername(fd, address, len) };
+    if result == 0 && edge::is_on() {
+        quietly(|| show_end(fd, Side::Other, address, len, room));
+    }
+    result
+}
+
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn getsockname(
+    fd: c_int,
+    address: *mut sockaddr,
+    len: *mut socklen_t,
+) -> c_int {
+    let room = room(len);
+    // SAFETY: the program's call.
+    let result = unsafe { real::getsockname(fd, address, len) };
+    if result == 0 && edge::is_on() {
+        quietly(|| show_end(fd, Side::Own, address, len, room));
+    }
+    result
+}
+
+/// How many bytes the program has for an address, if that matters.
+fn room(len: *const socklen_t) -> socklen_t {
+    if !edge::is_on() || len.is_null() {
+        return 0;
+    }
+    // SAFETY: any bytes are one.
+    unsafe { fault::copy_aside(len) }.unwrap_or(0)
+}
+
+/// Replaces the address that the kernel has written by that of a connection through the bridge, if it is one.
+fn show_end(fd: c_int, side: Side, address: *mut sockaddr, len: *mut socklen_t, room: socklen_t) {
+    if let Some((end, end_len)) = edge::end(fd, side) {
+        // SAFETY: the kernel has just written there as much as fits, and the length.
+        unsafe {
+            let from = (&raw const end).cast::<u8>();
+            address
+                .cast::<u8>()
+                .copy_from_nonoverlapping(from, room.min(end_len) as usize);
+            len.write_unaligned(end_len);
+        }
+    }
 }
 
 /// # Safety
@@ -91,7 +157,8 @@ unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, len: so
         }
     });
     // SAFETY: the program's call.
-    let result = unsafe { real::connect(fd, address, len) };
+    let result = edge::connect(fd, address, len)
+        .unwrap_or_else(|| unsafe { real::connect(fd, address, len) });
     if result != 0 {
         if socket.is_some() && real::errno() == libc::ENOTSOCK {
             // The socket was closed past this library.
@@ -269,6 +336,9 @@ unsafe extern "C-unwind" fn getsockopt(
                 if let Some(socket) = descriptors::find(fd) {
                     let shown = shown_option(fd, socket, name, number.read_unaligned());
                     number.write_unaligned(shown);
+                }
+                if name == libc::SO_ERROR && edge::is_on() {
+                    number.write_unaligned(edge::told(fd, number.read_unaligned()));
                 }
             }
             _ => {}

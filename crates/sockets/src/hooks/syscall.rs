@@ -129,6 +129,8 @@ unsafe fn of_sockets(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> Option<c
             libc::SYS_accept => libc::accept(fd, b as *mut _, c as *mut _),
             libc::SYS_accept4 => libc::accept4(fd, b as *mut _, c as *mut _, d as c_int),
             libc::SYS_connect => libc::connect(fd, b as *const _, c as socklen_t),
+            libc::SYS_getsockname => libc::getsockname(fd, b as *mut _, c as *mut _),
+            libc::SYS_getpeername => libc::getpeername(fd, b as *mut _, c as *mut _),
             libc::SYS_socketpair => libc::socketpair(fd, b as c_int, c as c_int, d as *mut _),
             libc::SYS_getsockopt => {
                 libc::getsockopt(fd, b as c_int, c as c_int, d as *mut _, e as *mut _)

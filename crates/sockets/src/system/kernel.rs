@@ -88,13 +88,18 @@ fn kind_of_file(fd: c_int) -> Option<libc::mode_t> {
 /// Which of these `events`, and of those that it always reports, the kernel reports for a descriptor at
 /// this moment. 0: none.
 pub fn events_now(fd: c_int, events: c_short) -> c_short {
+    events_in(fd, events, 0)
+}
+
+/// As [`events_now`], and waits for one of them for so long. A signal ends the wait.
+pub fn events_in(fd: c_int, events: c_short, longest_ms: c_int) -> c_short {
     let mut poll = libc::pollfd {
         fd,
         events,
         revents: 0,
     };
     // SAFETY: one descriptor.
-    let count = cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, 0) });
+    let count = cancel::uncancelled(|| unsafe { real::poll(&raw mut poll, 1, longest_ms) });
     if count > 0 { poll.revents } else { 0 }
 }
 
@@ -218,11 +223,18 @@ pub fn address(fd: c_int, own: bool) -> Option<(libc::sockaddr_storage, libc::so
         let mut len = size_of_val(&address) as libc::socklen_t;
         let (at, len_at) = ((&raw mut address).cast(), &raw mut len);
         let result = match own {
-            true => libc::getsockname(fd, at, len_at),
-            false => libc::getpeername(fd, at, len_at),
+            true => real::getsockname(fd, at, len_at),
+            false => real::getpeername(fd, at, len_at),
         };
         (result == 0).then_some((address, len))
     }
+}
+
+/// An address with a port; IPv4 in IPv6 as IPv4.
+pub fn socket_address(address: &libc::sockaddr_storage) -> Option<core::net::SocketAddr> {
+    let end = end_of(address)?;
+    let ip = core::net::Ipv6Addr::from(end.address).to_canonical();
+    Some(core::net::SocketAddr::new(ip, end.port))
 }
 
 /// The two ends of a connected socket.

@@ -1,0 +1,553 @@
+//! `barewire run --edge`: programs that know nothing of it, with their connections through a bridge, to a kernel in
+//! another network namespace. It needs root.
+
+mod common;
+#[path = "common/skip.rs"]
+mod skip;
+#[path = "common/wait.rs"]
+mod wait;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use barewire_sys::lan::Lan;
+use barewire_sys::netns::NetNamespace;
+use common::barewire;
+use rustix::process::{Pid, Signal, kill_process};
+use skip::skip;
+
+/// Only a broken program takes so long.
+const LONG: Duration = Duration::from_secs(60);
+/// The kernel of the other host.
+const PEER: &str = "10.77.0.1";
+/// The bridge, and the host's own kernel.
+const BRIDGE: &str = "10.77.0.9";
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Two hosts, and a bridge at one of them.
+struct Place {
+    home: NetNamespace,
+    peer: NetNamespace,
+    _bridge: Running,
+}
+
+impl Place {
+    /// One, if this machine has what it takes; otherwise the test counts as skipped.
+    fn new(test: &str) -> Option<Place> {
+        if !rustix::process::geteuid().is_root() {
+            skip(test, "network namespaces need root");
+            return None;
+        }
+        let mut hosts = match Lan::pair() {
+            Ok(lan) => lan.hosts,
+            Err(error) => {
+                skip(test, &format!("no network namespaces: {error}"));
+                return None;
+            }
+        };
+        let (home, peer) = (hosts.remove(1).net, hosts.remove(0).net);
+        let mut bridge = barewire(&["bridge", "--interface", "nic"]);
+        bridge.args(["--address", "10.77.0.9/24"]);
+        let mut bridge = start(&home, bridge.stderr(Stdio::piped()));
+        let said = bridge.0.stderr.take().expect("piped");
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line).expect("a line");
+        assert!(line.contains(BRIDGE), "no bridge: {line}");
+        Some(Place {
+            home,
+            peer,
+            _bridge: bridge,
+        })
+    }
+
+    /// A program under `run --edge`.
+    fn edge(&self, program: &[&str]) -> Running {
+        let mut command = barewire(&[&["run", "--edge", "--"], program].concat());
+        command.stdin(Stdio::piped());
+        start(
+            &self.home,
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()),
+        )
+    }
+
+    /// Runs such a program to its end.
+    fn output(&self, program: &[&str]) -> Output {
+        finish(self.edge(program))
+    }
+
+    fn python(&self, code: &str) -> Running {
+        self.edge(&["python3", "-c", code])
+    }
+
+    /// A listener of the other host's kernel.
+    fn listener(&self) -> (TcpListener, SocketAddr) {
+        let listener = self.peer.run(|| TcpListener::bind((PEER, 0))).unwrap();
+        let at = listener.local_addr().unwrap();
+        (listener, at)
+    }
+}
+
+fn start(host: &NetNamespace, command: &mut Command) -> Running {
+    let child = host.run(|| command.spawn());
+    Running(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+}
+
+fn finish(mut program: Running) -> Output {
+    drop(program.0.stdin.take());
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut out = program.0.stdout.take().expect("piped");
+    let mut err = program.0.stderr.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        err.read_to_end(&mut stderr).expect("read");
+        stderr
+    });
+    out.read_to_end(&mut stdout).expect("read");
+    let status = wait::ended(&mut program.0, LONG);
+    let stderr = reader.join().expect("a thread");
+    Output {
+        status,
+        stdout,
+        stderr,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What the program has written, if it ended well.
+fn said(output: &Output) -> String {
+    let said = text(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}: {said}{}",
+        output.status,
+        text(&output.stderr)
+    );
+    said
+}
+
+fn is_missing(test: &str, program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if found.is_err() {
+        skip(test, &format!("{program} is not installed"));
+    }
+    found.is_err()
+}
+
+/// Takes a connection of the bridge's.
+fn accept(listener: &TcpListener) -> TcpStream {
+    let (stream, from) = listener.accept().unwrap();
+    assert_eq!(from.ip().to_string(), BRIDGE, "the kernel connected");
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// A folder that goes with the test, with a file of 1 MB.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> (Folder, Vec<u8>) {
+        let path =
+            std::env::temp_dir().join(format!("barewire-edge-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 / 3) as u8).collect();
+        std::fs::write(path.join("file"), &bytes).unwrap();
+        (Folder(path), bytes)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Python's web server, once it listens.
+fn web(host: &NetNamespace, folder: &Folder, mut command: Command) -> (Running, u16) {
+    const CODE: &str = "import http.server, sys
+server = http.server.ThreadingHTTPServer(('0.0.0.0', 0), http.server.SimpleHTTPRequestHandler)
+print(server.server_address[1], flush=True)
+server.serve_forever()";
+    command
+        .args(["python3", "-u", "-c", CODE])
+        .current_dir(&folder.0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut server = start(host, command.stderr(Stdio::piped()));
+    let mut line = String::new();
+    let out = server.0.stdout.take().expect("piped");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    let port = line.trim().parse().expect("a port");
+    (server, port)
+}
+
+#[test]
+fn curl_gets_pages_through_the_bridge() {
+    const NAME: &str = "curl_gets_pages_through_the_bridge";
+    if is_missing(NAME, "curl") || is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (folder, bytes) = Folder::new("curl");
+    let (mut server, port) = web(&place.peer, &folder, Command::new("env"));
+    let url = format!("http://{PEER}:{port}/file");
+    let page = place.output(&[
+        "curl",
+        "-sS",
+        &url,
+        &url,
+        "-w",
+        "%{remote_ip} %{local_ip}\n",
+    ]);
+    assert!(page.status.success(), "{}", text(&page.stderr));
+    let ends = format!("{PEER} {BRIDGE}\n");
+    let whole = [&bytes, ends.as_bytes()].concat().repeat(2);
+    assert!(page.stdout == whole, "{} bytes", page.stdout.len());
+    let refused = place.output(&["curl", "-sS", &format!("http://{PEER}:9/")]);
+    // As curl says of a connection that was refused.
+    assert_eq!(refused.status.code(), Some(7), "{}", text(&refused.stderr));
+    // The server tells who has asked.
+    server.0.kill().unwrap();
+    let mut log = String::new();
+    server
+        .0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    assert_eq!(log.matches(BRIDGE).count(), 2, "{log}");
+}
+
+/// What sockets of all kinds do, in Python: it ends with `ok`.
+const SOCKETS: &str = "
+import errno, select, socket, sys, time
+at = ('10.77.0.1', int(sys.argv[1]))
+# Blocking, both addresses, and half a close.
+one = socket.create_connection(at)
+assert one.getpeername() == at, one.getpeername()
+assert one.getsockname()[0] == '10.77.0.9', one.getsockname()
+one.sendall(b'x' * 300000)
+one.shutdown(socket.SHUT_WR)
+got = b''
+while piece := one.recv(65536):
+    got += piece
+assert got == b'x' * 300000, len(got)
+one.close()
+# Without waiting.
+one = socket.socket()
+one.setblocking(False)
+waiting = select.epoll()
+waiting.register(one, select.EPOLLOUT)
+error = one.connect_ex(at)
+assert error == errno.EINPROGRESS, error
+assert one.connect_ex(at) in (errno.EALREADY, errno.EISCONN, 0)
+waiting.poll(30)
+assert one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
+assert one.getpeername() == at
+one.close()
+# An IPv6 socket, to an address of IPv4.
+one = socket.socket(socket.AF_INET6)
+one.connect(('::ffff:10.77.0.1', at[1]))
+assert one.getpeername()[0] == '::ffff:10.77.0.1', one.getpeername()
+one.close()
+# Refused, in every way.
+one = socket.socket()
+assert one.connect_ex(('10.77.0.1', 9)) == errno.ECONNREFUSED
+one = socket.socket()
+one.setblocking(False)
+assert one.connect_ex(('10.77.0.1', 9)) == errno.EINPROGRESS
+poll = select.poll()
+poll.register(one, select.POLLOUT)
+assert poll.poll(30000)[0][1] & select.POLLERR
+assert one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNREFUSED
+one = socket.socket()
+one.setblocking(False)
+assert one.connect_ex(('10.77.0.1', 9)) == errno.EINPROGRESS
+poll = select.poll()
+poll.register(one, select.POLLOUT)
+assert poll.poll(30000)[0][1] & select.POLLERR
+assert one.connect_ex(('10.77.0.1', 9)) == errno.ECONNREFUSED
+# No way there; a limit on the time; this host itself.
+one = socket.socket()
+assert one.connect_ex(('192.0.2.1', 9)) == errno.EHOSTUNREACH
+one = socket.socket()
+one.settimeout(0.2)
+begun = time.monotonic()
+try:
+    one.connect(('10.77.0.77', 9))
+    raise AssertionError('nobody is there')
+except TimeoutError:
+    assert time.monotonic() - begun < 20
+for own in '127.0.0.1', '10.77.0.2':
+    server = socket.create_server((own, 0))
+    one = socket.create_connection(server.getsockname())
+    assert server.accept()[1] == one.getsockname()
+print('ok')
+";
+
+#[test]
+fn sockets_do_what_the_kernels_do() {
+    const NAME: &str = "sockets_do_what_the_kernels_do";
+    if is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (listener, at) = place.listener();
+    let server = std::thread::spawn(move || {
+        let mut stream = accept(&listener);
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+        drop(stream);
+        for _ in 0..2 {
+            // They end without a byte.
+            assert_eq!(accept(&listener).read(&mut [0]).unwrap(), 0);
+        }
+    });
+    let output = place.output(&["python3", "-c", SOCKETS, &at.port().to_string()]);
+    assert_eq!(said(&output), "ok\n");
+    server.join().unwrap();
+}
+
+/// Connects, says so, and waits for bytes.
+const WAITS: &str = "
+import socket, sys
+one = socket.create_connection(('10.77.0.1', int(PORT)))
+one.sendall(b'hello')
+try:
+    print('got', one.recv(10), flush=True)
+except OSError as error:
+    print(type(error).__name__, flush=True)
+";
+
+fn waits(place: &Place, at: SocketAddr) -> Running {
+    place.python(&WAITS.replace("PORT", &at.port().to_string()))
+}
+
+fn hello(stream: &mut TcpStream) {
+    let mut hello = [0; 5];
+    stream.read_exact(&mut hello).unwrap();
+    assert_eq!(&hello, b"hello");
+}
+
+/// The process id of a program's gateway.
+fn gateway_of(program: u32) -> i32 {
+    let wanted = format!("--program={program}");
+    let found = std::fs::read_dir("/proc").unwrap().flatten().find(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|&byte| byte == 0);
+        words.any(|word| word == wanted.as_bytes())
+    });
+    let found = found.expect("a gateway").file_name();
+    found.to_string_lossy().parse().expect("a process id")
+}
+
+fn kill(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_reset_is_one_on_the_other_side() {
+    const NAME: &str = "a_reset_is_one_on_the_other_side";
+    if is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (listener, at) = place.listener();
+    // The other host resets: it closes with a byte that it has not read.
+    let program = waits(&place, at);
+    let mut stream = accept(&listener);
+    wait::until(LONG, || match stream.peek(&mut [0; 5]) {
+        Ok(5) => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    stream.read_exact(&mut [0]).unwrap();
+    drop(stream);
+    assert_eq!(said(&finish(program)), "ConnectionResetError\n");
+    // The gateway is killed.
+    let program = waits(&place, at);
+    let mut stream = accept(&listener);
+    hello(&mut stream);
+    kill(gateway_of(program.0.id()));
+    assert_eq!(said(&finish(program)), "ConnectionResetError\n");
+    let error = stream.read(&mut [0]).expect_err("the bridge resets");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_nothing() {
+    const NAME: &str = "a_program_that_is_killed_leaves_nothing";
+    if is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (listener, at) = place.listener();
+    let mut program = waits(&place, at);
+    let mut stream = accept(&listener);
+    hello(&mut stream);
+    let gateway = gateway_of(program.0.id());
+    kill(program.0.id() as i32);
+    let status = wait::ended(&mut program.0, LONG);
+    assert_eq!(status.signal(), Some(9));
+    // Its kernel ends the stream, as of every program that is killed.
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    drop(stream);
+    wait::until(LONG, || {
+        let line = std::fs::read(format!("/proc/{gateway}/cmdline")).unwrap_or_default();
+        match line.is_empty() {
+            true => Ok(()),
+            false => Err("the gateway is still there"),
+        }
+    });
+}
+
+#[test]
+fn other_hosts_reach_a_program_that_listens() {
+    const NAME: &str = "other_hosts_reach_a_program_that_listens";
+    if is_missing(NAME, "curl") || is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (folder, bytes) = Folder::new("listens");
+    let (mut server, port) = web(&place.home, &folder, barewire(&["run", "--edge", "--"]));
+    // The gateway hears of the listener a moment later.
+    let url = format!("http://{BRIDGE}:{port}/file");
+    let mut curl = Command::new("curl");
+    curl.args([
+        "-sS",
+        "--retry",
+        "20",
+        "--retry-connrefused",
+        "--retry-delay",
+        "1",
+        &url,
+    ]);
+    let client = start(
+        &place.peer,
+        curl.stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let page = finish(client);
+    assert!(page.status.success(), "{}", text(&page.stderr));
+    assert!(page.stdout == bytes, "{} bytes", page.stdout.len());
+    server.0.kill().unwrap();
+    let mut log = String::new();
+    server
+        .0
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    // The program sees who has asked.
+    assert!(log.contains(PEER), "{log}");
+}
+
+#[test]
+fn iperf3_sends_and_receives() {
+    const NAME: &str = "iperf3_sends_and_receives";
+    if is_missing(NAME, "iperf3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let mut server = Command::new("iperf3");
+    server.args(["-s", "-B", PEER, "--forceflush"]);
+    let mut server = start(&place.peer, server.stdout(Stdio::piped()));
+    let mut out = BufReader::new(server.0.stdout.take().expect("piped"));
+    let mut seen = String::new();
+    while !seen.contains("listening") {
+        assert!(out.read_line(&mut seen).expect("a line") > 0, "{seen}");
+    }
+    for way in [&["-P", "3"][..], &["-R"]] {
+        let client = ["iperf3", "-c", PEER, "-t", "2", "-J"];
+        let report = said(&place.output(&[&client, way].concat()));
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        let bytes = report["end"]["sum_received"]["bytes"].as_f64();
+        // What the sender has counted may still be on the way when it ends.
+        assert!(bytes.is_some_and(|bytes| bytes >= 1e6), "{report}");
+        let from = &report["start"]["connected"][0]["local_host"];
+        assert_eq!(from, BRIDGE);
+    }
+}
+
+#[test]
+fn redis_answers() {
+    const NAME: &str = "redis_answers";
+    if is_missing(NAME, "redis-server") || is_missing(NAME, "redis-benchmark") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let mut server = Command::new("redis-server");
+    server.args(["--bind", PEER, "--save", "", "--protected-mode", "no"]);
+    let mut server = start(&place.peer, server.stdout(Stdio::piped()));
+    let mut out = BufReader::new(server.0.stdout.take().expect("piped"));
+    let mut seen = String::new();
+    while !seen.contains("eady to accept connections") {
+        assert!(out.read_line(&mut seen).expect("a line") > 0, "{seen}");
+    }
+    let client = ["redis-cli", "-h", PEER];
+    let set = place.output(&[&client[..], &["set", "key", "value"]].concat());
+    assert_eq!(said(&set), "OK\n");
+    let get = place.output(&[&client[..], &["get", "key"]].concat());
+    assert_eq!(said(&get), "value\n");
+    let bench = [
+        "redis-benchmark",
+        "-h",
+        PEER,
+        "-t",
+        "set,get",
+        "-n",
+        "2000",
+        "--csv",
+    ];
+    let report = said(&place.output(&bench));
+    assert!(
+        report.contains("\"SET\"") && report.contains("\"GET\""),
+        "{report}"
+    );
+}
+
+#[test]
+fn without_a_bridge_it_says_so() {
+    let output = barewire(&["run", "--edge=nowhere", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let said = text(&output.stderr);
+    assert!(said.contains("no bridge listens as `nowhere`"), "{said}");
+    let output = barewire(&["run", "--edge-net", "10.0.0.0/8", "true"]).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+}
