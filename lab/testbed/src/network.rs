@@ -10,6 +10,7 @@
 //! | the tables of the plan, read and checked | `read`, with `fields`, `faults`, `stations` |
 //! | the network, checked | `description` |
 //! | lines between cards, devices and rings | `wiring`, `rings` |
+//! | what is recorded of links | `capture` |
 //! | devices: the trait, the switch, the interworking unit | `device`, `switch`, `unit` |
 //! | programs | `programs` |
 //! | a run, and its tables | `run` |
@@ -18,6 +19,7 @@
 //! `System::<OwnKinds>::new()` is then a system like the others, with plans, checks and
 //! results.
 
+mod capture;
 mod description;
 mod device;
 mod faults;
@@ -48,7 +50,7 @@ pub use kinds::{Kinds, NoKinds, Wrong};
 
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Setting};
-use crate::refuse::{AboveZero, inputs};
+use crate::refuse::{AboveZero, inputs, wrong};
 use crate::sketch::Sketch;
 use crate::system::Finding;
 use description::Description;
@@ -116,11 +118,18 @@ impl<K: Kinds + Default + 'static> crate::system::System for System<K> {
 const PLANS: &[(&str, &str)] = &[
     ("network-ping", include_str!("../plans/networks/ping.toml")),
     ("network-five", include_str!("../plans/networks/five.toml")),
+    ("network-tcp", include_str!("../plans/networks/tcp.toml")),
+    (
+        "network-five-tcp",
+        include_str!("../plans/networks/five-tcp.toml"),
+    ),
 ];
 
 inputs! {
     struct Inputs {
         time: Duration => AboveZero(Duration::from_s(1000)),
+        #[serde(default)]
+        links: Vec<String>,
     }
 }
 
@@ -130,15 +139,32 @@ fn description<K: Kinds + Default>(text: &str) -> Result<Description, SystemErro
 }
 
 fn check<K: Kinds + Default>(setting: &Setting<'_>) -> Result<(), SystemError> {
-    setting.checked_inputs::<Inputs>()?;
-    description::<K>(setting.parameters).map(drop)
+    let inputs: Inputs = setting.checked_inputs()?;
+    let description = description::<K>(setting.parameters)?;
+    check_links(&inputs, &description)
+}
+
+/// Links that are to be recorded have to be there.
+fn check_links(inputs: &Inputs, description: &Description) -> Result<(), SystemError> {
+    let is_known = |name: &str| description.links.iter().any(|link| link.is_named(name));
+    match inputs.links.iter().find(|name| !is_known(name)) {
+        Some(name) => Err(wrong("links", name, "the name of a link")),
+        None => Ok(()),
+    }
 }
 
 fn run<K: Kinds + Default>(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let inputs: Inputs = setting.checked_inputs()?;
     let description = description::<K>(setting.parameters)?;
+    check_links(&inputs, &description)?;
     setting.progress.announce(1);
-    let outcome = run::run(&description, &K::default(), setting.seed, inputs.time);
+    let wanted = run::Wanted {
+        seed: setting.seed,
+        limit: inputs.time,
+        links: &inputs.links,
+        packets_per_link: setting.packets_per_link,
+    };
+    let outcome = run::run(&description, &K::default(), &wanted);
     setting.progress.step();
     outcome
 }

@@ -18,7 +18,7 @@
 //! workbench itself, and nothing is fitted for it.
 
 pub(crate) mod bench;
-mod capture;
+pub(crate) mod capture;
 mod experiments;
 pub(crate) mod length;
 pub(crate) mod parameters;

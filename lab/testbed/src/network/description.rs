@@ -72,6 +72,19 @@ pub(super) struct LinkSpec {
     pub ends: [End; 2],
     pub framing: Framing,
     pub way: Duration,
+    /// The chance that a frame on it is lost, each by itself.
+    pub loss: f64,
+}
+
+impl LinkSpec {
+    /// Whether `name` is its own, or that of the table that it is one of several of.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name == name
+            || self
+                .name
+                .rsplit_once('-')
+                .is_some_and(|(table, _)| table == name)
+    }
 }
 
 /// What a ring is.

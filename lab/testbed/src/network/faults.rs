@@ -3,6 +3,11 @@
 
 pub use crate::error::Fault;
 
+/// More faults than these are not noted: whoever mends them sees the others then.
+const FAULTS_MAX: usize = 200;
+/// So many names are looked through for the one that may have been meant.
+const KNOWN_MAX: usize = 1000;
+
 /// Everything that is wrong so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults(pub Vec<Fault>);
@@ -10,11 +15,7 @@ pub(super) struct Faults(pub Vec<Fault>);
 impl Faults {
     /// Something is wrong with what stands at `key`.
     pub(super) fn add(&mut self, key: impl Into<String>, problem: impl Into<String>) {
-        self.0.push(Fault {
-            key: key.into(),
-            problem: problem.into(),
-            meant: None,
-        });
+        self.push(key.into(), problem.into(), None);
     }
 
     /// `found` at `key` is none of the names that there are.
@@ -25,13 +26,23 @@ impl Faults {
         found: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) {
-        self.0.push(Fault {
-            key: key.into(),
-            problem: format!("no such {what}"),
-            meant: Some((
-                found.to_owned(),
-                known.into_iter().map(str::to_owned).collect(),
-            )),
-        });
+        let known = known.into_iter().take(KNOWN_MAX).map(str::to_owned);
+        let meant = Some((found.to_owned(), known.collect()));
+        self.push(key.into(), format!("no such {what}"), meant);
+    }
+
+    fn push(&mut self, key: String, problem: String, meant: Option<(String, Vec<String>)>) {
+        if !self.is_full() {
+            self.0.push(Fault {
+                key,
+                problem,
+                meant,
+            });
+        }
+    }
+
+    /// Whether nothing more is noted.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.len() >= FAULTS_MAX
     }
 }

@@ -112,6 +112,8 @@ fn of_program(description: &Description, spec: &ProgramSpec) -> String {
         ProgramSpec::Stream(spec) => ("stream", vec![spec.from], spec.to),
         ProgramSpec::Request(spec) => ("requests", spec.from.clone(), spec.to),
         ProgramSpec::Incast(spec) => ("all at once", spec.from.clone(), spec.to),
+        ProgramSpec::TcpStream(spec) => ("TCP stream", spec.tcp.from.clone(), spec.tcp.to),
+        ProgramSpec::TcpRequest(spec) => ("TCP requests", spec.tcp.from.clone(), spec.tcp.to),
     };
     let from = match from[..] {
         [one] => name(one).to_owned(),

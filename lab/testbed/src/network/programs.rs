@@ -6,6 +6,7 @@ mod ping;
 mod program;
 mod request;
 mod stream;
+mod tcp;
 
 use barewire_units::Rng;
 
@@ -14,6 +15,7 @@ pub(super) use ping::PingSpec;
 pub(super) use program::{Hands, Program, Tables};
 pub(super) use request::RequestSpec;
 pub(super) use stream::StreamSpec;
+pub(super) use tcp::{ENDS_MAX, TcpRequestSpec, TcpSpec, TcpStreamSpec};
 
 /// What a program is, and where.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub(super) enum ProgramSpec {
     Stream(StreamSpec),
     Request(RequestSpec),
     Incast(IncastSpec),
+    TcpStream(TcpStreamSpec),
+    TcpRequest(TcpRequestSpec),
 }
 
 impl ProgramSpec {
@@ -31,6 +35,8 @@ impl ProgramSpec {
             Self::Stream(spec) => Box::new(stream::Stream::new(*spec)),
             Self::Request(spec) => Box::new(request::Request::new(spec.clone(), rng)),
             Self::Incast(spec) => Box::new(incast::Incast::new(spec.clone(), rng)),
+            Self::TcpStream(spec) => Box::new(tcp::TcpStream::new(spec.clone(), rng)),
+            Self::TcpRequest(spec) => Box::new(tcp::TcpRequest::new(spec.clone(), rng)),
         }
     }
 
@@ -46,6 +52,11 @@ impl ProgramSpec {
                 from.flat_map(|&from| both(from, spec.to)).collect()
             }
             Self::Incast(spec) => spec.from.iter().map(|&from| (from, spec.to)).collect(),
+            Self::TcpStream(TcpStreamSpec { tcp, .. })
+            | Self::TcpRequest(TcpRequestSpec { tcp, .. }) => {
+                let from = tcp.from.iter();
+                from.flat_map(|&from| both(from, tcp.to)).collect()
+            }
         }
     }
 
@@ -68,6 +79,8 @@ impl ProgramSpec {
                 let messages = spec.from.len() as f64 * f64::from(spec.rounds);
                 vec![(messages, spec.bytes)]
             }
+            Self::TcpStream(spec) => spec.messages(),
+            Self::TcpRequest(spec) => spec.messages(),
         }
     }
 

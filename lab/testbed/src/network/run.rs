@@ -4,6 +4,7 @@
 use barewire_des::{Simulator, World};
 use barewire_units::{Duration, Instant, Rng};
 
+use super::capture;
 use super::description::{Description, DeviceKind, RingKind};
 use super::device::{Device, PortState};
 use super::kinds::{Kinds, Wrong};
@@ -11,7 +12,7 @@ use super::programs::{Hands, Program, Tables};
 use super::rings::{Ring, RingTables, SlottedRing, TokenRing};
 use super::switch::Switch;
 use super::unit::Unit;
-use super::wiring::{Link, Standing, Wiring};
+use super::wiring::{Chance, Link, Standing, Wiring};
 use crate::error::SystemError;
 use crate::experiment::{Outcome, Table};
 use crate::figures::{per_cent, us};
@@ -28,7 +29,15 @@ struct Running {
     ticks: Vec<(u16, u32)>,
     /// When the last program had done what it was to do.
     ended: Option<Instant>,
+    events: u64,
 }
+
+/// Events of a run, after which it is given up: rings turn for as long as somebody waits.
+const EVENTS_MAX: u64 = if cfg!(fuzzing) {
+    100_000
+} else {
+    4_000_000_000
+};
 
 impl Running {
     /// Lets a program do something.
@@ -45,6 +54,7 @@ impl Running {
             program,
             alone: self.alone[number],
             owners: &mut self.owners,
+            packets: &mut self.wiring.packets,
             ticks: &mut self.ticks,
         };
         act(self.programs[number].as_mut(), &mut hands)
@@ -105,16 +115,24 @@ impl World for Running {
             _ => self.bench.handle(event, sim),
         }
         self.settle(sim);
+        self.events += 1;
+        if self.events >= EVENTS_MAX {
+            sim.stop();
+        }
     }
 }
 
-fn link(description: &Description, number: usize) -> Link {
+fn link(description: &Description, number: usize, rng: &Rng, wanted: &Wanted<'_>) -> Link {
     let spec = &description.links[number];
     let hosts = description.hosts.len();
     let host = spec.ends.iter().find_map(|end| match end {
         super::places::End::Host(host) => Some(*host),
         super::places::End::Port { .. } => None,
     });
+    let named = |name: &String| spec.is_named(name);
+    let is_recorded = wanted.links.is_empty() || wanted.links.iter().any(named);
+    let packets = wanted.packets_per_link;
+    let capture = || capture::of_link(&spec.name, &spec.framing, packets);
     Link {
         ends: spec.ends,
         framing: spec.framing,
@@ -123,6 +141,8 @@ fn link(description: &Description, number: usize) -> Link {
         place: description.link_place(number),
         frames: [0; 2],
         busy: [Duration::ZERO; 2],
+        chance: Chance::new(spec.loss, rng.fork_nth("loss", number as u64)),
+        capture: (packets > 0 && is_recorded).then(capture),
     }
 }
 
@@ -191,14 +211,18 @@ fn ring(description: &Description, number: usize, rng: &Rng) -> Result<Ring, Sys
     Ok(ring)
 }
 
-fn start(description: &Description, kinds: &dyn Kinds, seed: u64) -> Result<Running, SystemError> {
-    let rng = Rng::from_seed(seed);
+fn start(
+    description: &Description,
+    kinds: &dyn Kinds,
+    wanted: &Wanted<'_>,
+) -> Result<Running, SystemError> {
+    let rng = Rng::from_seed(wanted.seed);
     let parameters: Vec<_> = description
         .hosts
         .iter()
         .map(|host| host.parameters.clone())
         .collect();
-    let links = (0..description.links.len()).map(|number| link(description, number));
+    let links = (0..description.links.len()).map(|number| link(description, number, &rng, wanted));
     let devices =
         (0..description.devices.len()).map(|number| device(description, number, kinds, &rng));
     let rings = (0..description.rings.len()).map(|number| {
@@ -237,17 +261,27 @@ fn start(description: &Description, kinds: &dyn Kinds, seed: u64) -> Result<Runn
         owners: Vec::new(),
         ticks: Vec::new(),
         ended: None,
+        events: 0,
     })
 }
 
-/// Runs a network until its programs are done, or until `limit`.
+/// How a network is to be run.
+pub(super) struct Wanted<'a> {
+    pub seed: u64,
+    /// After which it ends in any case.
+    pub limit: Duration,
+    /// Links to record, by name; none named: all.
+    pub links: &'a [String],
+    pub packets_per_link: usize,
+}
+
+/// Runs a network until its programs are done, or until the limit.
 pub(super) fn run(
     description: &Description,
     kinds: &dyn Kinds,
-    seed: u64,
-    limit: Duration,
+    wanted: &Wanted<'_>,
 ) -> Result<Outcome, SystemError> {
-    let mut running = start(description, kinds, seed)?;
+    let mut running = start(description, kinds, wanted)?;
     if description.programs.len() != 1 {
         // Steps are kept from one round trip to the next, which only one program can do.
         running.bench.paths.turn_off();
@@ -262,14 +296,23 @@ pub(super) fn run(
     let mut sim: Sim = Simulator::new();
     running.begin(&mut sim);
     running.settle(&mut sim);
-    sim.run_until(Instant::ORIGIN.saturating_add(limit), &mut running);
+    sim.run_until(Instant::ORIGIN.saturating_add(wanted.limit), &mut running);
+    if running.events >= EVENTS_MAX {
+        let text = format!(
+            "given up after {EVENTS_MAX} events, at {} of the model: choose less, or a shorter inputs.time",
+            sim.now().since_origin()
+        );
+        return Err(SystemError::Contradiction(text));
+    }
     let end = running.ended.unwrap_or(sim.now());
     let end = match running.programs.is_empty() {
         true => sim.now(),
         false => end,
     };
     let mut outcome = Outcome::default();
-    outcome.add_run(sim.trace_hash(), []);
+    let links = running.wiring.links.iter_mut();
+    let captures: Vec<_> = links.filter_map(|link| link.capture.take()).collect();
+    outcome.add_run(sim.trace_hash(), captures);
     Ok(outcome.with(tables(description, &mut running, end)))
 }
 
@@ -280,6 +323,8 @@ fn tables(description: &Description, running: &mut Running, end: Instant) -> Vec
         streams: Table::named("streams"),
         requests: Table::named("requests"),
         incasts: Table::named("rounds from many to one"),
+        tcp_streams: Table::named("TCP streams"),
+        tcp_requests: Table::named("TCP requests"),
         paths: Vec::new(),
     };
     for (program, named) in running.programs.iter_mut().zip(&description.programs) {
@@ -295,12 +340,15 @@ fn tables(description: &Description, running: &mut Running, end: Instant) -> Vec
         own.streams,
         own.requests,
         own.incasts,
+        own.tcp_streams,
+        own.tcp_requests,
         paths,
         rings.cells,
         rings.messages,
         messages(description, running),
         hosts(description, running, end),
         links(description, running, end),
+        losses(description, running),
         devices(description, running),
         rings.slotted,
         rings.token,
@@ -390,6 +438,23 @@ fn links(description: &Description, running: &Running, end: Instant) -> Table {
             ("back", "%", busy(link.busy[1]).into()),
             ("frames there", "", link.frames[0].into()),
             ("frames back", "", link.frames[1].into()),
+        ]);
+    }
+    table
+}
+
+/// What the links have lost by chance, of those that do.
+fn losses(description: &Description, running: &Running) -> Table {
+    let mut table = Table::named("frames that links have lost");
+    for (link, spec) in running.wiring.links.iter().zip(&description.links) {
+        if spec.loss == 0.0 {
+            continue;
+        }
+        table.row([
+            ("link", "", spec.name.as_str().into()),
+            ("chance", "", spec.loss.into()),
+            ("lost there", "", link.chance.lost[0].into()),
+            ("lost back", "", link.chance.lost[1].into()),
         ]);
     }
     table

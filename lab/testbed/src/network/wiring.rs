@@ -5,12 +5,16 @@
 //! host at one of its ends, or else by a number behind those of the hosts. That is the
 //! order of the workbench, so equal networks give equal times.
 
+use std::collections::BTreeMap;
+
 use barewire_models::workbench::{Frame, Framing};
 use barewire_units::{Duration, Instant, Rng};
 
+use super::capture;
 use super::device::{Desk, Device, PortState, Wish};
 use super::places::{End, Line};
 use super::rings::{Out, Ring};
+use crate::experiment::LinkCapture;
 use crate::workbench::bench::{Bench, Handed, Place, Sim};
 use crate::workbench::path::{Part, StepId};
 
@@ -27,7 +31,40 @@ pub(super) struct Link {
     /// By the end that sends: frames, and the time that they took.
     pub frames: [u64; 2],
     pub busy: [Duration; 2],
+    pub chance: Chance,
+    pub capture: Option<LinkCapture>,
 }
+
+/// Frames that a link loses by chance.
+#[derive(Clone, Debug)]
+pub(super) struct Chance {
+    /// How many of 2^53 are lost.
+    of_2_53: u64,
+    rng: Rng,
+    /// By the end that sends.
+    pub lost: [u64; 2],
+}
+
+impl Chance {
+    /// `loss` is the chance of each frame, 0 to 1.
+    pub(super) fn new(loss: f64, rng: Rng) -> Self {
+        Self {
+            of_2_53: (loss.clamp(0.0, 1.0) * WHOLE as f64) as u64,
+            rng,
+            lost: [0; 2],
+        }
+    }
+
+    /// Whether the next frame of `end` is lost. A link that loses nothing draws no number.
+    fn loses(&mut self, end: usize) -> bool {
+        let loses = self.of_2_53 > 0 && self.rng.ratio(self.of_2_53, WHOLE);
+        self.lost[end] += u64::from(loses);
+        loses
+    }
+}
+
+/// Every chance is a number of these: what an `f64` holds exactly.
+const WHOLE: u64 = 1 << 53;
 
 /// A device with its lines.
 pub(super) struct Standing {
@@ -62,6 +99,8 @@ pub(super) struct Wiring {
     pub links: Vec<Link>,
     pub devices: Vec<Standing>,
     pub rings: Vec<Ring>,
+    /// IP packets under way, by their messages.
+    pub packets: BTreeMap<u32, Vec<u8>>,
     happenings: Vec<Option<Happening>>,
     free: Vec<u32>,
     wishes: Vec<Wish>,
@@ -79,6 +118,7 @@ impl Wiring {
             links,
             devices,
             rings,
+            packets: BTreeMap::new(),
             happenings: Vec::new(),
             free: Vec::new(),
             wishes: Vec::new(),
@@ -157,6 +197,11 @@ impl Wiring {
                 it.frames[end] += 1;
                 it.busy[end] = it.busy[end].saturating_add(time);
                 let (place, node) = (it.place, it.node);
+                if let Some(capture) = &mut it.capture {
+                    let packet = self.packets.get(&frame.piece.message).map(Vec::as_slice);
+                    let (framing, now) = (it.framing, sim.now());
+                    capture.record(now, || capture::bytes(&framing, &frame, packet, now));
+                }
                 let at = sim.now().saturating_add(time);
                 if early {
                     self.travel(link, end, frame, bench, sim);
@@ -181,6 +226,10 @@ impl Wiring {
 
     /// From one end of a link to the other, and into what is there.
     fn travel(&mut self, link: usize, end: usize, frame: Frame, bench: &mut Bench, sim: &mut Sim) {
+        if self.links[link].chance.loses(end) {
+            bench.lose(&frame, Place::Switch);
+            return;
+        }
         let it = &self.links[link];
         let (node, place, way) = (it.node, it.place, it.way);
         let (from, to) = (it.ends[end], it.ends[1 - end]);

@@ -288,6 +288,11 @@ impl Bench {
         self.stations[usize::from(host)].outbox.len()
     }
 
+    /// Those messages, the next one first.
+    pub(crate) fn outbox(&self, host: u16) -> impl Iterator<Item = u32> {
+        self.stations[usize::from(host)].outbox.iter().copied()
+    }
+
     /// Lets the program at `host` work on a message before it does anything else.
     pub(crate) fn work(&mut self, host: u16, message: u32, time: Duration) {
         self.stations[usize::from(host)].work = Some((message, time));

@@ -1,5 +1,7 @@
 //! A running program, and what it does things with.
 
+use std::collections::BTreeMap;
+
 use barewire_units::Instant;
 
 use crate::experiment::Table;
@@ -29,6 +31,8 @@ pub(in crate::network) struct Tables {
     pub streams: Table,
     pub requests: Table,
     pub incasts: Table,
+    pub tcp_streams: Table,
+    pub tcp_requests: Table,
     /// Where the time of round trips goes: of a program, at a place, on a part, in us.
     pub paths: Vec<(String, u16, &'static str, f64)>,
 }
@@ -43,6 +47,8 @@ pub(in crate::network) struct Hands<'a> {
     pub alone: bool,
     /// The program of each message.
     pub owners: &'a mut Vec<u16>,
+    /// IP packets under way, by their messages.
+    pub packets: &'a mut BTreeMap<u32, Vec<u8>>,
     /// The program of each time that was set, and the number by which it knows it.
     pub ticks: &'a mut Vec<(u16, u32)>,
 }
@@ -55,6 +61,23 @@ impl Hands<'_> {
     pub(super) fn post(&mut self, from: u16, to: u16, bytes: u64, about: u64) -> u32 {
         self.owners.push(self.program);
         self.bench.post(from, to, bytes, about)
+    }
+
+    /// Whether there are messages of this program that its host has not begun to send.
+    pub(super) fn has_posted(&self, host: u16) -> bool {
+        let own = |message: u32| self.owners[message as usize] == self.program;
+        self.bench.outbox(host).any(own)
+    }
+
+    /// Sends an IP packet as a message of its length.
+    pub(super) fn post_packet(&mut self, (from, to): (u16, u16), packet: Vec<u8>, about: u64) {
+        let message = self.post(from, to, packet.len() as u64, about);
+        self.packets.insert(message, packet);
+    }
+
+    /// The packet of a message that has come, or was lost.
+    pub(super) fn take_packet(&mut self, message: u32) -> Option<Vec<u8>> {
+        self.packets.remove(&message)
     }
 
     pub(super) fn tick(&mut self, host: u16, number: u32, at: Instant) {

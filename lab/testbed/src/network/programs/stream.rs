@@ -49,7 +49,7 @@ impl Stream {
     fn post(&mut self, desk: &mut Hands<'_>) {
         let spec = self.spec;
         let may = spec.window == 0 || self.posted < self.allowed;
-        if may && self.posted < spec.messages && desk.bench.posted(spec.from) == 0 {
+        if may && self.posted < spec.messages && !desk.has_posted(spec.from) {
             self.posted += 1;
             desk.post(spec.from, spec.to, spec.bytes, 0);
         }

@@ -20,6 +20,13 @@ use crate::{cbn, jetstream};
 
 /// Stations of a slotted ring.
 const STATIONS_MAX: usize = 1000;
+/// Stations times frames of a slotted ring: all of them are under way at once.
+pub(super) const PASSAGES_MAX: usize = 1_000_000;
+/// Rings, and links, of all tables together.
+const RINGS_MAX: usize = 256;
+const LINKS_MAX: usize = 1 << 15;
+/// A line of any ring.
+const FASTEST: Rate = Rate::from_gbps(100);
 
 /// A link before all are known.
 pub(super) struct LinkDraft {
@@ -30,6 +37,7 @@ pub(super) struct LinkDraft {
     rate: Option<Rate>,
     length: Option<Length>,
     per_km: Option<Duration>,
+    loss: f64,
 }
 
 /// A ring before all are known.
@@ -270,6 +278,7 @@ impl Drafts {
         if per_km.is_some_and(|time| time > Duration::from_s(1)) {
             faults.add(fields.at("per_km"), "expected at most 1 s");
         }
+        let loss = fields.within("loss", 0.0, 0.0..=1.0, faults);
         let _about = fields.maybe::<String>("about", faults);
         let count = ends.iter().map(|end| match end {
             Meant::Ports(ports) => ports.len(),
@@ -289,6 +298,11 @@ impl Drafts {
                 1 => name.to_owned(),
                 _ => format!("{name}-{}", number + 1),
             };
+            if self.links.len() >= LINKS_MAX {
+                let problem = format!("with these there are more than {LINKS_MAX} links");
+                faults.add(fields.key.clone(), problem);
+                return;
+            }
             self.links.push(LinkDraft {
                 name,
                 key: fields.key.clone(),
@@ -296,6 +310,7 @@ impl Drafts {
                 rate,
                 length,
                 per_km,
+                loss,
             });
         }
     }
@@ -313,6 +328,9 @@ impl Drafts {
         let at = fields.at("stations");
         let mut stations = Vec::new();
         for one in &names {
+            if faults.is_full() {
+                break;
+            }
             let ports = match meant(one, &at, parts, faults) {
                 Some(Meant::Ports(ports)) => ports,
                 Some(Meant::AnyOf(device)) => free_port(device, parts).into_iter().collect(),
@@ -339,6 +357,13 @@ impl Drafts {
         };
         fields.done(faults);
         let key = fields.key.clone();
+        if self.rings.len() >= RINGS_MAX {
+            faults.add(
+                key,
+                format!("with this there are more than {RINGS_MAX} rings"),
+            );
+            return;
+        }
         if let Some(kind) = kind {
             self.rings.push(RingDraft {
                 name,
@@ -359,8 +384,9 @@ fn slotted(fields: &Fields<'_>, stations: usize, faults: &mut Faults) -> Option<
     let fifo_cells = fields.within("fifo_cells", own.station.fifo_cells, 1..=1 << 16, faults);
     let line = own.line();
     let (rotation, slowest) = (own.ring.rotation, Rate::from_kbps(1));
-    if own.ring.line_rate < slowest {
-        faults.add(fields.at("line_rate"), "expected at least 1 kbit/s");
+    if !(slowest..=FASTEST).contains(&own.ring.line_rate) {
+        let problem = format!("expected {slowest} to {FASTEST}");
+        faults.add(fields.at("line_rate"), problem);
         return None;
     }
     let frames = line.frames(rotation);
@@ -375,6 +401,13 @@ fn slotted(fields: &Fields<'_>, stations: usize, faults: &mut Faults) -> Option<
     if stations > STATIONS_MAX {
         let problem = format!("found {stations} stations, expected at most {STATIONS_MAX}");
         faults.add(fields.at("stations"), problem);
+        return None;
+    }
+    if stations * frames > PASSAGES_MAX {
+        let problem = format!(
+            "{stations} stations and {frames} frames, expected at most {PASSAGES_MAX} as their product"
+        );
+        faults.add(fields.key.clone(), problem);
         return None;
     }
     Some(SlottedSpec {
@@ -426,22 +459,25 @@ fn token(fields: &Fields<'_>, attached: usize, faults: &mut Faults) -> Option<To
     Some(spec)
 }
 
-/// What is known of what a line carries: the side that says, and what it says.
-type Says = Option<Parameters>;
+/// What is known of what a line carries: what the side that says it says.
+type Says<'a> = Option<&'a Parameters>;
 
 /// What each device's lines carry, by device: a switch takes what those at its other ports put
 /// on the line.
-fn carried(parts: &Parts, drafts: &Drafts) -> Vec<Says> {
-    let mut carried: Vec<Says> = parts.devices.iter().map(|_| None).collect();
-    let says = |port: usize, carried: &[Says]| {
+fn carried<'a>(parts: &'a Parts, drafts: &Drafts) -> Vec<Says<'a>> {
+    let mut carried: Vec<Says<'a>> = parts.devices.iter().map(|_| None).collect();
+    let says = |port: usize, carried: &[Says<'a>]| {
         let it = &parts.ports[port];
         match (&it.own, it.owner) {
-            (Some(own), _) => Some(own.clone()),
-            (None, Owner::Device(device, _)) => carried[device].clone(),
+            (Some(own), _) => Some(own),
+            (None, Owner::Device(device, _)) => carried[device],
             (None, Owner::Host(_)) => None,
         }
     };
-    for _ in 0..=parts.devices.len() {
+    let mut known = usize::MAX;
+    // Until nothing more is known: in a chain of switches, one more after each time.
+    while known != carried.iter().flatten().count() {
+        known = carried.iter().flatten().count();
         for link in &drafts.links {
             for (here, there) in [(0, 1), (1, 0)] {
                 let said = says(link.ends[there], &carried);
@@ -512,6 +548,7 @@ pub(super) fn put_together(parts: Parts, drafts: Drafts, faults: &mut Faults) ->
             ends: draft.ends.map(|port| end_of(port, &parts)),
             framing,
             way,
+            loss: draft.loss,
         });
     }
     let rings = rings(drafts.rings, &parts, &mut lines, faults);
@@ -523,12 +560,14 @@ pub(super) fn put_together(parts: Parts, drafts: Drafts, faults: &mut Faults) ->
         programs: Vec::new(),
         groups: parts.groups.clone(),
     };
-    for (number, (host, parameters)) in parts.hosts.into_iter().zip(stations).enumerate() {
-        let port = parts
-            .ports
-            .iter()
-            .position(|port| port.owner == Owner::Host(number));
-        let line = port.and_then(|port| lines[port]);
+    let mut of_host = vec![None; parts.hosts.len()];
+    for (port, line) in parts.ports.iter().zip(&lines) {
+        if let Owner::Host(host) = port.owner {
+            of_host[host] = *line;
+        }
+    }
+    let hosts = parts.hosts.into_iter().zip(stations).zip(of_host);
+    for ((host, parameters), line) in hosts {
         // What is missing has been noted.
         if let (Some(parameters), Some((line, _))) = (parameters, line) {
             description.hosts.push(HostSpec {
@@ -568,13 +607,13 @@ fn end_of(port: usize, parts: &Parts) -> End {
 fn agree(
     draft: &LinkDraft,
     parts: &Parts,
-    carried: &[Says],
+    carried: &[Says<'_>],
     faults: &mut Faults,
 ) -> Option<(Framing, Duration, Parameters)> {
     let says = |port: usize| {
         let it = &parts.ports[port];
         let of_device = match it.owner {
-            Owner::Device(device, _) => carried[device].as_ref(),
+            Owner::Device(device, _) => carried[device],
             Owner::Host(_) => None,
         };
         it.own.as_ref().or(of_device)

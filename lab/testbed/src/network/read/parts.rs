@@ -16,7 +16,13 @@ use crate::workbench::parameters::Parameters;
 
 /// Hosts, all together.
 const HOSTS_MAX: u64 = 4000;
+/// Ports of a device, and of all that has some.
 const PORTS_MAX: usize = 4096;
+const PORTS_ALL_MAX: usize = 1 << 16;
+/// Devices of all kinds. Hosts, devices, links and rings are numbered together, in 16 bits.
+const DEVICES_MAX: usize = 4096;
+/// Hosts times ports: so much is looked at for the ways from everywhere to every host.
+const WAYS_MAX: usize = 100_000_000;
 const LATENCY_MAX: Duration = Duration::from_s(1);
 const BUFFER_MAX: ByteSize = ByteSize::from_gib(1);
 
@@ -114,6 +120,14 @@ pub(super) fn read(whole: &Table, kinds: &dyn Kinds, faults: &mut Faults) -> Par
     for (name, fields) in tables(whole, "devices", faults) {
         parts.device(&name, &fields, kinds, faults);
     }
+    let (hosts, ports) = (parts.hosts.len(), parts.ports.len());
+    if hosts * ports > WAYS_MAX {
+        let problem = format!(
+            "too large a network: {hosts} hosts and {ports} ports, expected at most {WAYS_MAX} as \
+             their product"
+        );
+        faults.add("hosts", problem);
+    }
     parts
 }
 
@@ -148,13 +162,19 @@ impl Parts {
         let card_key = card.map_or("", |(_, card)| card.key.as_str());
         let parameters = recipe.finish((&fields.key, card_key), faults);
         let count_is = count.unwrap_or(1);
-        if !(1..=HOSTS_MAX).contains(&count_is) {
-            let problem = format!("found {count_is}, expected 1 to {HOSTS_MAX}");
-            faults.add(fields.at("count"), problem);
+        let all = count_is.saturating_add(self.hosts.len() as u64);
+        if count_is == 0 || all > HOSTS_MAX {
+            let problem = match count_is {
+                0 => format!("found 0, expected 1 to {HOSTS_MAX}"),
+                _ => format!("with these there are {all} hosts, expected at most {HOSTS_MAX}"),
+            };
+            let at = count.map_or_else(|| fields.key.clone(), |_| fields.at("count"));
+            faults.add(at, problem);
         }
+        let room = HOSTS_MAX.saturating_sub(self.hosts.len() as u64).max(1);
         let mut of_card = Vec::new();
         let mut group = Vec::new();
-        for number in 1..=count_is.clamp(1, HOSTS_MAX) {
+        for number in 1..=count_is.clamp(1, room) {
             let own = match count {
                 None => name.to_owned(),
                 Some(_) => format!("{name}-{number}"),
@@ -201,6 +221,14 @@ impl Parts {
         faults: &mut Faults,
     ) {
         let device = self.devices.len();
+        if device >= DEVICES_MAX || self.ports.len() + ports.len() > PORTS_ALL_MAX {
+            let problem = format!(
+                "too large a network: expected at most {DEVICES_MAX} switches, units and devices, \
+                 and {PORTS_ALL_MAX} ports of all together, cards included"
+            );
+            faults.add(key, problem);
+            return;
+        }
         let mut numbers = Vec::new();
         for (number, (port, own)) in ports.into_iter().enumerate() {
             numbers.push(self.ports.len());

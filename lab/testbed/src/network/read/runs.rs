@@ -6,17 +6,38 @@ use toml::Table;
 use super::super::description::{Description, NamedProgram, RingKind};
 use super::super::faults::Faults;
 use super::super::fields::{Fields, tables};
-use super::super::programs::{IncastSpec, PingSpec, ProgramSpec, RequestSpec, StreamSpec};
-use super::super::rings::{SlottedLoad, TokenLoad};
+use super::super::programs::{
+    ENDS_MAX, IncastSpec, PingSpec, ProgramSpec, RequestSpec, StreamSpec, TcpRequestSpec, TcpSpec,
+    TcpStreamSpec,
+};
+use super::super::rings::{SlottedLoad, SlottedSpec, TokenLoad, TokenSpec};
+use super::lines::PASSAGES_MAX;
 use super::ways;
+use crate::figures::seconds;
 use crate::jetstream::experiments::common::{random_sources, share_of};
 use crate::jetstream::load::LoadPlan;
 
-const KINDS: [&str; 6] = ["ping", "stream", "request", "incast", "cells", "messages"];
+const KINDS: [&str; 8] = [
+    "ping",
+    "stream",
+    "request",
+    "incast",
+    "tcp-stream",
+    "tcp-request-reply",
+    "cells",
+    "messages",
+];
 /// A message.
 const BYTE: ByteSize = ByteSize::from_bytes(1);
 const MESSAGE_MAX: ByteSize = ByteSize::from_mib(16);
+/// Buffers of all ends of TCP of a program.
+const TCP_MEMORY_MAX: ByteSize = ByteSize::from_gib(1);
 const LONG: Duration = Duration::from_s(1000);
+/// Programs, and hosts that all of them name.
+const PROGRAMS_MAX: usize = 1000;
+const NAMED_MAX: usize = 100_000;
+/// Events of a message on a ring with a token, about.
+const MESSAGE_EVENTS: f64 = 10.0;
 /// Events of all programs, beyond which a run would take too long.
 const EVENTS_MAX: f64 = 5e7;
 
@@ -25,8 +46,15 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
     if is_whole {
         ways::find(description);
     }
-    let mut events = 0.0;
+    let (mut events, mut named) = (0.0, 0);
     for (name, fields) in tables(whole, "programs", faults) {
+        if description.programs.len() >= PROGRAMS_MAX || named > NAMED_MAX {
+            let problem = format!(
+                "too many programs: expected at most {PROGRAMS_MAX}, with {NAMED_MAX} hosts together"
+            );
+            faults.add(fields.key.clone(), problem);
+            return;
+        }
         let kind = fields.text("kind", &format!("one of: {}", KINDS.join(", ")), faults);
         let _about = fields.maybe::<String>("about", faults);
         let spec = match kind.as_str() {
@@ -34,6 +62,8 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
             "stream" => stream(&fields, description, faults),
             "request" => request(&fields, description, faults),
             "incast" => incast(&fields, description, faults),
+            "tcp-stream" => tcp_stream(&fields, description, faults),
+            "tcp-request-reply" => tcp_request(&fields, description, faults),
             "cells" | "messages" => {
                 load(&name, &kind, &fields, description, faults);
                 None
@@ -46,6 +76,7 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
         };
         fields.done(faults);
         let Some(spec) = spec else { continue };
+        named += spec.hosts().len();
         if !is_whole {
             continue;
         }
@@ -75,6 +106,10 @@ fn hosts(
     let names = fields.names(name, "the name of a host", faults);
     let mut found = Vec::new();
     for one in &names {
+        if found.len() > description.hosts.len() || faults.is_full() {
+            // One is named twice.
+            break;
+        }
         if let Some(group) = description.groups.get(one) {
             found.extend(group.iter().map(|&host| host as u16));
             continue;
@@ -264,6 +299,92 @@ fn incast(
     named.map(|_| ProgramSpec::Incast(spec))
 }
 
+/// What all programs over TCP have in common.
+fn tcp(
+    buffer: ByteSize,
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<TcpSpec> {
+    let named = several_and_one(fields, description, faults);
+    let (from, to) = named.clone().unwrap_or_default();
+    let connections = fields.within("connections", 1, 1..=ENDS_MAX / 2, faults);
+    let ends = 2 * connections * from.len() as u64;
+    if ends > ENDS_MAX {
+        let problem = format!(
+            "{connections} connections of {} hosts, expected at most {} of all together",
+            from.len(),
+            ENDS_MAX / 2
+        );
+        faults.add(fields.at("connections"), problem);
+    }
+    let mtu = mtu(&from, to, description);
+    let allowed = ByteSize::from_bytes(576)..=ByteSize::from_bytes(65_535);
+    let mtu = fields.within("mtu", mtu, allowed, faults);
+    let allowed = ByteSize::from_kib(4)..=ByteSize::from_mib(64);
+    let buffer = fields.within("buffer", buffer, allowed, faults);
+    if buffer.as_bytes().saturating_mul(2 * ends) > TCP_MEMORY_MAX.as_bytes() {
+        let problem = format!(
+            "{ends} ends with two buffers of {buffer} each, expected at most {TCP_MEMORY_MAX} together"
+        );
+        faults.add(fields.at("buffer"), problem);
+    }
+    let spec = TcpSpec {
+        from,
+        to,
+        connections,
+        start: time("start", Duration::ZERO, fields, faults),
+        interval: time("interval", Duration::ZERO, fields, faults),
+        mtu_bytes: mtu.as_usize().unwrap_or(usize::MAX),
+        buffer_bytes: buffer.as_usize().unwrap_or(usize::MAX),
+        work: time("work", Duration::ZERO, fields, faults),
+    };
+    named.map(|_| spec)
+}
+
+/// The longest packet: 1500 B, or what goes in one frame of the hosts' cards, if that is less.
+/// Cells are shorter than any packet: those cut it in any case.
+fn mtu(from: &[u16], to: u16, description: &Description) -> ByteSize {
+    let hosts = from.iter().chain([&to]);
+    let hosts = hosts.filter_map(|&host| description.hosts.get(usize::from(host)));
+    let pieces = hosts.map(|host| host.parameters.piece_bytes(1500));
+    let least = pieces.filter(|bytes| *bytes >= 576).min();
+    ByteSize::from_bytes(least.unwrap_or(1500))
+}
+
+fn tcp_stream(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let tcp = tcp(ByteSize::from_mib(1), fields, description, faults);
+    let volume = ByteSize::from_mib(4);
+    let volume = fields.within("volume", volume, BYTE..=ByteSize::from_gib(1024), faults);
+    let volume = volume.as_bytes();
+    tcp.map(|tcp| ProgramSpec::TcpStream(TcpStreamSpec { tcp, volume }))
+}
+
+fn tcp_request(
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) -> Option<ProgramSpec> {
+    let tcp = tcp(ByteSize::from_kib(64), fields, description, faults);
+    let requests = fields.within("requests", 50, 1..=1_000_000, faults);
+    let request_bytes = size("request", 64, fields, faults);
+    let reply_bytes = size("reply", 1024, fields, faults);
+    let pause = time("pause", Duration::ZERO, fields, faults);
+    tcp.map(|tcp| {
+        ProgramSpec::TcpRequest(TcpRequestSpec {
+            tcp,
+            requests,
+            request_bytes,
+            reply_bytes,
+            pause,
+        })
+    })
+}
+
 /// A load of a ring.
 fn load(
     name: &str,
@@ -297,6 +418,9 @@ fn load(
                 share: fields.within("share", 0.5, 0.0..=10.0, faults),
                 time: duration,
             };
+            if let Some(RingKind::Slotted(spec)) = &ring {
+                check_load(spec, &load, fields, faults);
+            }
             match ring {
                 Some(RingKind::Slotted(spec)) if spec.load.is_some() => has_one(faults),
                 Some(RingKind::Slotted(spec)) => spec.load = Some(load),
@@ -315,13 +439,10 @@ fn load(
             match ring {
                 Some(RingKind::Token(spec)) if spec.load.is_some() => has_one(faults),
                 Some(RingKind::Token(spec)) => {
-                    let rate = share_of(spec.parameters.ring.rate, per_cent);
-                    let class = barewire_classic::token::Class::Asynchronous;
-                    let bytes = message.as_bytes() as usize;
-                    let sources = random_sources(spec.stations, rate, bytes, class, 0);
+                    let plan = token_load(spec, (per_cent, message, duration), fields, faults);
                     spec.load = Some(TokenLoad {
                         name: name.to_owned(),
-                        plan: LoadPlan::two_groups(spec.stations, sources, duration),
+                        plan,
                         per_cent,
                     });
                 }
@@ -332,6 +453,48 @@ fn load(
                 None => {}
             }
         }
+    }
+}
+
+/// Messages of a size from every station to any other, as so many per cent of the line.
+fn token_load(
+    spec: &TokenSpec,
+    (per_cent, message, time): (u64, ByteSize, Duration),
+    fields: &Fields<'_>,
+    faults: &mut Faults,
+) -> LoadPlan {
+    let rate = share_of(spec.parameters.ring.rate, per_cent);
+    let bits = rate.as_bps() as f64 * seconds(time);
+    let messages = bits / (8.0 * message.as_bytes().max(1) as f64);
+    too_long(messages * MESSAGE_EVENTS, fields, faults);
+    let class = barewire_classic::token::Class::Asynchronous;
+    let bytes = message.as_bytes() as usize;
+    let sources = random_sources(spec.stations, rate, bytes, class, 0);
+    LoadPlan::two_groups(spec.stations, sources, time)
+}
+
+/// A load of a ring of slots has to end some day.
+fn check_load(spec: &SlottedSpec, load: &SlottedLoad, fields: &Fields<'_>, faults: &mut Faults) {
+    let frames = spec.line.frames(spec.rotation);
+    let passages = (spec.stations + load.stations) * frames;
+    if passages > PASSAGES_MAX {
+        let problem = format!(
+            "{} stations in all and {frames} frames, expected at most {PASSAGES_MAX} as their product",
+            spec.stations + load.stations
+        );
+        faults.add(fields.at("stations"), problem);
+    }
+    let turns = load.time.as_ps() as f64 / spec.rotation.as_ps().max(1) as f64;
+    too_long(turns * passages as f64, fields, faults);
+}
+
+/// The time of a load has to end before so many events.
+fn too_long(events: f64, fields: &Fields<'_>, faults: &mut Faults) {
+    if events > EVENTS_MAX {
+        let problem = format!(
+            "in this time the ring would take {events:.1e} events, more than {EVENTS_MAX:.0e}: choose less"
+        );
+        faults.add(fields.at("time"), problem);
     }
 }
 
