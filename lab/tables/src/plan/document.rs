@@ -13,6 +13,14 @@ use crate::suggest;
 
 /// Keys above the sections.
 pub(super) const HEAD: [&str; 5] = ["title", "system", "experiment", "seed", "replications"];
+/// The longest text of a plan or a fragment. One of a kept result holds texts of up to 1 MiB.
+pub(super) const TEXT_BYTES_MAX: usize = 8 << 20;
+/// Keys of a text.
+const KEYS_MAX: usize = 10_000;
+/// Tables within tables.
+const DEPTH_MAX: usize = 16;
+/// Fragments of a plan.
+const FRAGMENTS_MAX: usize = 64;
 /// The key that names fragments.
 const WITH: &str = "with";
 
@@ -123,20 +131,11 @@ impl Document {
     /// Reads a text that is called `source` in messages; its fragments are looked for in
     /// `folder`.
     pub fn read(text: &str, source: &str, folder: &Path) -> Result<Document, Vec<Fault>> {
-        let root = DeTable::parse(text).map_err(|error| {
-            let place = Place {
-                source: source.to_owned(),
-                line: error.span().map(|span| line_of(text, span.start)),
-            };
-            let problem = format!("not TOML: {}", error.message().replace('\n', ", "));
-            vec![Fault {
-                place,
-                entry: String::new(),
-                problem,
-            }]
-        })?;
+        let root = parse(text, source)?;
+        let behind = text.match_indices('\n').map(|(at, _)| at + 1);
         let mut reading = Reading {
             text,
+            lines: std::iter::once(0).chain(behind).collect(),
             source,
             entries: Vec::new(),
             headings: Vec::new(),
@@ -227,6 +226,8 @@ impl Document {
 
 struct Reading<'a> {
     text: &'a str,
+    /// Where each line begins.
+    lines: Vec<usize>,
     source: &'a str,
     /// With where they begin.
     entries: Vec<(usize, Entry)>,
@@ -242,7 +243,7 @@ impl Reading<'_> {
     fn place(&self, at: usize) -> Place {
         Place {
             source: self.source.to_owned(),
-            line: Some(line_of(self.text, at)),
+            line: Some(self.lines.partition_point(|&begins| begins <= at)),
         }
     }
 
@@ -288,6 +289,13 @@ impl Reading<'_> {
 
     fn collect(&mut self, section: Section, above: &str, table: &DeTable<'_>) {
         for (name, value) in table {
+            if let Some(problem) = self.too_much(above) {
+                if self.faults.is_empty() {
+                    let (_, entry) = self.entry(section, name.get_ref(), value);
+                    self.faults.push(entry.fault(problem));
+                }
+                return;
+            }
             let key = format!("{above}{}", name.get_ref());
             if section == Section::Parameters && value.get_ref().is_table() {
                 self.heading(&key, name.span().start);
@@ -309,11 +317,30 @@ impl Reading<'_> {
         }
     }
 
+    /// Why no more is read, if so.
+    fn too_much(&self, above: &str) -> Option<String> {
+        let keys = self.entries.len() + self.headings.len();
+        if keys + self.described.len() >= KEYS_MAX {
+            return Some(format!("more than {KEYS_MAX} keys and tables"));
+        }
+        let depth = above.bytes().filter(|byte| *byte == b'.').count();
+        (depth > DEPTH_MAX).then(|| format!("more than {DEPTH_MAX} tables within each other"))
+    }
+
     fn pieces(&mut self, value: &Spanned<DeValue<'_>>, folder: &Path) -> Vec<Piece> {
         let items: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),
             _ => vec![value],
         };
+        if items.len() > FRAGMENTS_MAX {
+            let (_, entry) = self.entry(Section::Head, WITH, value);
+            let problem = format!(
+                "{} fragments, expected at most {FRAGMENTS_MAX}",
+                items.len()
+            );
+            self.faults.push(entry.fault(problem));
+            return Vec::new();
+        }
         let mut pieces = Vec::new();
         for item in items {
             match item.get_ref() {
@@ -331,6 +358,29 @@ impl Reading<'_> {
         }
         pieces
     }
+}
+
+/// The text as TOML, if it is not too long and is some.
+fn parse<'a>(text: &'a str, source: &str) -> Result<Spanned<DeTable<'a>>, Vec<Fault>> {
+    let wrong = |line: Option<usize>, problem: String| {
+        vec![Fault {
+            place: Place {
+                source: source.to_owned(),
+                line,
+            },
+            entry: String::new(),
+            problem,
+        }]
+    };
+    if text.len() > TEXT_BYTES_MAX {
+        let problem = format!("{} bytes, expected at most {TEXT_BYTES_MAX}", text.len());
+        return Err(wrong(None, problem));
+    }
+    DeTable::parse(text).map_err(|error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        let problem = format!("not TOML: {}", error.message().replace('\n', ", "));
+        wrong(line, problem)
+    })
 }
 
 /// A change of the command line as an entry. Without a prefix it is of the head, or else

@@ -1,11 +1,13 @@
 //! Where plans and fragments come from: files, and what the systems offer.
 
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use barewire_testbed::{Experiment, System, systems};
 
 use super::document::{
-    Document, Entry, Given, Piece, Section, entry_of, number_of, stray_problem, text_of,
+    Document, Entry, Given, Piece, Section, TEXT_BYTES_MAX, entry_of, number_of, stray_problem,
+    text_of,
 };
 use super::resolve::Base;
 use super::{Fault, Place, Plan, PlanError, REPLICATIONS_MAX, Wanted};
@@ -157,10 +159,33 @@ impl PlanSource {
         })
     }
 
+    /// Reads a plan that is a text, and called `name`. Files that it names as fragments are
+    /// looked for in the current folder.
+    ///
+    /// # Errors
+    ///
+    /// It is no TOML, or too long.
+    pub fn read(&self, name: &str, text: &str) -> Result<Draft, PlanError> {
+        Ok(Draft {
+            name: name.to_owned(),
+            document: Document::read(text, name, Path::new("")).map_err(PlanError::Faults)?,
+            source: name.to_owned(),
+        })
+    }
+
     fn open_file(&self, path: &Path) -> Result<Draft, PlanError> {
-        let mut text = read(path)?;
+        let is_result = path.extension().is_some_and(|ending| ending == "json");
+        let most = if is_result {
+            u64::MAX
+        } else {
+            TEXT_BYTES_MAX as u64
+        };
+        let mut text = read(path, most).map_err(|source| PlanError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
         let mut name = name_of(path);
-        if path.extension().is_some_and(|ending| ending == "json") {
+        if is_result {
             let saved: SavedPlan = saved::read(&text).map_err(|error| PlanError::Read {
                 path: path.to_owned(),
                 source: std::io::Error::other(error),
@@ -341,7 +366,7 @@ impl PlanSource {
             ),
             None if looks_like_a_file(&piece.name) => {
                 let path = piece.folder.join(&piece.name);
-                let text = std::fs::read_to_string(&path)
+                let text = read(&path, TEXT_BYTES_MAX as u64)
                     .map_err(|error| piece.fault(format!("{}: {error}", path.display())))?;
                 let folder = path.parent().unwrap_or(Path::new("")).to_owned();
                 (text, path.display().to_string(), folder)
@@ -495,9 +520,14 @@ fn looks_like_a_file(name: &str) -> bool {
     name.contains('/') || ending.is_some_and(|it| it == "toml" || it == "json")
 }
 
-fn read(path: &Path) -> Result<String, PlanError> {
-    std::fs::read_to_string(path).map_err(|source| PlanError::Read {
-        path: path.to_owned(),
-        source,
-    })
+/// The text of a file of at most so many bytes.
+fn read(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?.take(most.saturating_add(1));
+    io::BufReader::new(file).read_to_string(&mut text)?;
+    if text.len() as u64 > most {
+        let problem = format!("longer than {most} bytes, the longest plan");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+    }
+    Ok(text)
 }
