@@ -75,7 +75,8 @@ pub fn emulate(lab: PlanSource, args: &EmulateArgs) -> Result<()> {
     };
     let mut programs = Programs::start(&taps, &args.run, args.shell.as_deref())?;
     let duration = args.duration.map(|it| Duration::from_nanos(it.as_ns()));
-    let mut pace = Pace::new(&taps, &mut *network)?;
+    let poll = Duration::from_nanos(args.poll.as_ns());
+    let mut pace = Pace::new(&taps, &mut *network, poll)?;
     let ended = pace.run(duration, &interrupt, &mut programs, live.as_ref())?;
     drop(live);
     let said = programs.end();

@@ -1,7 +1,7 @@
 //! What a program does next.
 
 use barewire_models::clan::Transfer;
-use barewire_units::Duration;
+use barewire_units::{Duration, Instant};
 
 /// What a program does next.
 pub enum Step {
@@ -9,6 +9,12 @@ pub enum Step {
     Run(Duration),
     /// Nothing until the card interrupts.
     Sleep,
+    /// Looks at its memory every `poll`, which holds nothing new: the looks are left out up to the first one after
+    /// something has arrived, or from `until` on.
+    Watch {
+        poll: Duration,
+        until: Option<Instant>,
+    },
     /// The card transfers; the program is over.
     Transfer(Transfer),
     /// The program is over.

@@ -11,7 +11,7 @@
 //! Programs are [`Role`]s. What a program stores through its windows leaves the processor
 //! before its next operation begins, so a full write buffer and a barrier cost it time.
 
-use barewire_des::{Class, Event, Node, Simulator, World};
+use barewire_des::{Class, Event, EventId, Node, Simulator, World};
 use barewire_fabric::aperture::{Action, Mode};
 use barewire_fabric::doorbell;
 use barewire_fabric::frame::region_bytes;
@@ -56,6 +56,10 @@ pub struct Host {
     /// The processor waits for the write buffer before an operation that takes so long.
     held: Option<Step>,
     sleeping: bool,
+    /// The program looks at its memory, and nothing has arrived yet.
+    watch: Option<Watch>,
+    /// Something has arrived since the program's last step.
+    is_touched: bool,
     /// A tripwire has fired that only wakes.
     pub woken: bool,
     /// Answers of peers' cards that the program has not taken.
@@ -63,6 +67,23 @@ pub struct Host {
     /// Bytes that arrived, the first and the last time they did.
     pub arrived_bytes: usize,
     pub arrived: Option<(Instant, Instant)>,
+}
+
+/// Looks that are left out.
+struct Watch {
+    since: Instant,
+    poll: Duration,
+    /// The look at which they end anyway.
+    end: Option<EventId>,
+}
+
+impl Watch {
+    /// The first look at `time` or after it.
+    fn look_at(&self, time: Instant) -> Instant {
+        let waited = time.saturating_duration_since(self.since).as_ps();
+        let looks = waited.div_ceil(self.poll.as_ps().max(1)).max(1);
+        self.since + self.poll * looks
+    }
 }
 
 /// Where an end of a connection has its ring.
@@ -119,6 +140,8 @@ impl Cabinet {
                 role: Role::Idle,
                 held: None,
                 sleeping: false,
+                watch: None,
+                is_touched: false,
                 woken: false,
                 answers: Vec::new(),
                 arrived_bytes: 0,
@@ -235,6 +258,9 @@ impl Cabinet {
             // It is not asleep yet.
             it.woken = true;
         }
+        it.is_touched = true;
+        self.look_again(host, sim);
+        let it = &mut self.hosts[host as usize];
         let slept = std::mem::take(&mut it.sleeping);
         if slept {
             cpu_after(sim, host, Duration::ZERO);
@@ -269,8 +295,9 @@ impl Cabinet {
     fn cpu(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
         let it = &mut self.hosts[host as usize];
         it.sleeping = false;
-        // What has fired by now is seen by this step.
-        it.woken = false;
+        it.watch = None;
+        // What has fired and arrived by now is seen by this step.
+        (it.woken, it.is_touched) = (false, false);
         let step = it.role.step(sim.now());
         let waits = it.interface.post();
         if waits {
@@ -287,6 +314,21 @@ impl Cabinet {
             // While it waited for the write buffer, a tripwire has fired.
             Step::Sleep if it.woken => cpu_after(sim, host, self.wake),
             Step::Sleep => it.sleeping = true,
+            Step::Watch { poll, .. } if it.is_touched => cpu_after(sim, host, poll),
+            Step::Watch { poll, until } => {
+                let since = sim.now();
+                let mut watch = Watch {
+                    since,
+                    poll,
+                    end: None,
+                };
+                let node = Node(u16::from(host));
+                watch.end = until.map(|until| {
+                    let look = watch.look_at(until);
+                    sim.timer(look, Class::NORMAL, node, ClanEvent::Cpu(host))
+                });
+                it.watch = Some(watch);
+            }
             Step::Transfer(transfer) => it.interface.start_transfer(transfer),
             Step::Rest => {}
             Step::End => sim.stop(),
@@ -300,15 +342,32 @@ impl Cabinet {
             it.arrived_bytes += done.delivered_bytes;
             let first = it.arrived.map_or(sim.now(), |(first, _)| first);
             it.arrived = Some((first, sim.now()));
+            it.is_touched = true;
         }
         it.answers.extend(done.answer);
         self.fire(host, done.fired, sim);
+        if self.hosts[host as usize].is_touched {
+            self.look_again(host, sim);
+        }
         let it = &mut self.hosts[host as usize];
         if !it.interface.processor_waits() {
             if let Some(step) = it.held.take() {
                 self.go_on(host, step, sim);
             }
         }
+    }
+
+    /// A program that has left out its looks makes the next one.
+    fn look_again(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
+        let Some(watch) = self.hosts[host as usize].watch.take() else {
+            return;
+        };
+        if let Some(end) = watch.end {
+            sim.cancel(end);
+        }
+        let look = watch.look_at(sim.now());
+        let node = Node(u16::from(host));
+        sim.at(look, Class::NORMAL, node, ClanEvent::Cpu(host));
     }
 
     /// Does what a host's tripwires say.

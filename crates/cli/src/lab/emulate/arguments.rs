@@ -61,6 +61,10 @@ pub struct EmulateArgs {
     /// Call the run invalid if the 99th percentile of lateness is above this
     #[arg(long, value_name = "TIME", default_value = "250 us")]
     pub bound: Duration,
+    /// After a packet, poll for the next one so long before sleeping: a sleeping loop is woken late. Costs up to so much
+    /// of a processor for each packet
+    #[arg(long, value_name = "TIME", default_value = "100 us")]
+    pub poll: Duration,
     /// Record packets, and the cells or frames of the network, in this pcapng file
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,

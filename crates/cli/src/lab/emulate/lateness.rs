@@ -63,6 +63,8 @@ pub struct Report {
     pub bound: Duration,
     /// Bytes of those packets.
     pub packet_bytes: u64,
+    /// What the network has counted: name and number.
+    pub counts: Vec<(&'static str, u64)>,
 }
 
 impl Report {
@@ -101,6 +103,15 @@ impl Report {
             text,
             "beside them: {} frames that are not carried, {} packets that the kernel did not take back",
             self.not_carried, self.refused
+        );
+        let counts = self
+            .counts
+            .iter()
+            .map(|(name, count)| format!("{count} {name}"));
+        let _ = writeln!(
+            text,
+            "the network: {}",
+            counts.collect::<Vec<_>>().join(", ")
         );
         let verdict = match (self.packets, self.is_late()) {
             (0, _) => "no packet to judge by",
@@ -152,6 +163,7 @@ mod tests {
             overslept_ns: [1, 2, 3],
             bound: Duration::from_micros(250),
             packet_bytes: 1_000_000,
+            counts: vec![("cells sent", 12), ("cells lost on the line", 1)],
         }
     }
 
@@ -165,6 +177,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("4.00 Mbit/s"), "{text}");
+        assert!(
+            text.contains("the network: 12 cells sent, 1 cells lost on the line"),
+            "{text}"
+        );
         let late = report(251, 7);
         assert!(late.to_text().contains("INVALID"));
         let error = late.verdict().expect_err("too late").to_string();

@@ -3,7 +3,8 @@
 //! The model is never ahead of the clock, since a packet may come at any moment. So a packet leaves
 //! after the model's time for it, by what the loop takes to come to it: its *lateness*. While
 //! packets are inside, the loop sleeps until shortly before the model's next event, and polls from
-//! then on. Otherwise it sleeps until a frame comes.
+//! then on. Otherwise it sleeps until a frame comes. A frame that comes while it sleeps is taken late, by what the
+//! kernel needs to wake it up. So after each packet it polls a while for the next one, which may be the answer.
 
 use std::time::Duration;
 
@@ -24,8 +25,10 @@ use crate::lab::error::{LabError, Result};
 /// So long before an event that can let a packet out, the loop sleeps no more: waking up takes about as long.
 const POLLED: Duration = Duration::from_micros(60);
 /// After polling for so long, the loop sleeps for a moment: a program of real-time priority that never does is
-/// stopped by the kernel for 50 ms in each second.
-const POLLS_LONGEST: Duration = Duration::from_micros(700);
+/// stopped by the kernel for 50 ms in each second. While no packet is inside, it does so sooner: then it need not while
+/// the next one is.
+const POLLS_LONGEST: Duration = Duration::from_micros(1100);
+const POLLS_IDLE: Duration = Duration::from_micros(250);
 const BREAK: Duration = Duration::from_micros(60);
 /// The longest sleep while the model goes on without packets, as with a token: so that what it has to catch up
 /// with when a packet comes is little.
@@ -54,6 +57,9 @@ pub struct Pace<'a> {
     began_ns: u64,
     /// When it last slept.
     slept_ns: u64,
+    /// How long it polls after a packet, and when the last one was.
+    poll: Duration,
+    packet_ns: u64,
     lateness: Times,
     overslept: Times,
     not_carried: u64,
@@ -64,7 +70,7 @@ pub struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    pub fn new(taps: &'a [Tap], network: &'a mut dyn Emulated) -> Result<Self> {
+    pub fn new(taps: &'a [Tap], network: &'a mut dyn Emulated, poll: Duration) -> Result<Self> {
         let wakes = Epoll::new().map_err(LabError::Emulation)?;
         for (token, tap) in (0..).zip(taps) {
             let interest = Interest::READ;
@@ -78,6 +84,8 @@ impl<'a> Pace<'a> {
             wakes,
             began_ns: monotonic_ns(),
             slept_ns: monotonic_ns(),
+            poll,
+            packet_ns: 0,
             lateness: Times::new(),
             overslept: Times::new(),
             not_carried: 0,
@@ -159,6 +167,7 @@ impl<'a> Pace<'a> {
             match open(&self.buffer[..bytes]) {
                 Content::Packet { to, packet } if is_there(to) => {
                     let now = self.now();
+                    self.packet_ns = monotonic_ns();
                     self.network.send(now, tap.station(), to, packet);
                 }
                 Content::Question { about, answer } if is_there(about) => {
@@ -188,6 +197,7 @@ impl<'a> Pace<'a> {
             // Packets are for stations with a device only.
             None => FrameSent::Refused,
         };
+        self.packet_ns = monotonic_ns();
         self.refused += u64::from(sent != FrameSent::Sent);
         self.given_bytes += departure.packet.len() as u64;
         Ok(())
@@ -200,14 +210,18 @@ impl<'a> Pace<'a> {
             let ns = next.saturating_duration_since(now).as_ps() / 1000;
             Duration::from_nanos(ns).saturating_sub(POLLED)
         };
+        let from_ns = monotonic_ns();
+        let is_expecting = Duration::from_nanos(from_ns - self.packet_ns) < self.poll;
+        let is_idle = self.network.account().inside == 0;
+        let polls = if is_idle { POLLS_IDLE } else { POLLS_LONGEST };
         let time = match self.network.next_at() {
+            _ if is_expecting => Duration::ZERO,
             None => longest,
-            Some(next) if self.network.account().inside > 0 => longest.min(until(next)),
+            Some(next) if !is_idle => longest.min(until(next)),
             Some(_) => longest.min(IDLE),
         };
-        let from_ns = monotonic_ns();
         let time = match time.is_zero() {
-            true if Duration::from_nanos(from_ns - self.slept_ns) < POLLS_LONGEST => return Ok(()),
+            true if Duration::from_nanos(from_ns - self.slept_ns) < polls => return Ok(()),
             true => BREAK,
             false => time,
         };
@@ -233,6 +247,7 @@ impl<'a> Pace<'a> {
             overslept_ns: self.overslept.summary_ns(),
             bound,
             packet_bytes: self.given_bytes,
+            counts: self.network.view().counts,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::clan::step::Step;
 enum Phase {
     Choosing,
     Looking(usize),
+    /// Since when looks are left out.
+    Watching(Instant),
     /// From a peer, where it lies, and what it is.
     Receiving(usize, Next, Vec<u8>),
     Sending,
@@ -91,6 +93,12 @@ impl Carrier {
                     return step;
                 }
             }
+            Phase::Watching(since) => {
+                let peer = self.watched(now.saturating_duration_since(since));
+                if let Some(step) = self.receive(peer) {
+                    return step;
+                }
+            }
             Phase::Receiving(peer, next, packet) => {
                 if let Some(end) = &mut self.ends[peer] {
                     end.rx.done(&next);
@@ -162,14 +170,33 @@ impl Carrier {
                 false => self.costs.send,
             });
         }
-        let waited = now.saturating_duration_since(self.busy_at);
-        let has_nothing = self.outgoing.is_none() && waited >= self.costs.poll_window;
-        if has_nothing && !(0..self.ends.len()).any(|peer| self.is_ready(peer)) {
+        let poll = self.costs.poll;
+        if (0..self.ends.len()).any(|peer| self.is_ready(peer)) {
+            self.phase = Phase::Looking(self.next_peer());
+            return Step::Run(poll);
+        }
+        // There is nothing to see until something arrives, be it credit.
+        let until = match (&self.outgoing, self.is_blocked) {
+            (None, _) => Some(self.busy_at + self.costs.poll_window),
+            (Some(_), true) => None,
+            (Some(_), false) => Some(now),
+        };
+        if self.outgoing.is_none() && until.is_some_and(|until| until <= now) {
             return self.sleep();
         }
-        let peer = self.next_peer();
-        self.phase = Phase::Looking(peer);
-        Step::Run(self.costs.poll)
+        self.phase = Phase::Watching(now);
+        self.is_turn_to_send = false;
+        Step::Watch { poll, until }
+    }
+
+    /// The peer whose turn it is after so long without a look.
+    fn watched(&mut self, time: Duration) -> usize {
+        let looks = time.as_ps() / self.costs.poll.as_ps().max(1);
+        let peers = self.ends.iter().flatten().count().max(1) as u64;
+        for _ in 0..(looks.max(1) - 1) % peers {
+            self.next_peer();
+        }
+        self.next_peer()
     }
 
     /// The next peer in turn.
