@@ -57,7 +57,7 @@ impl Default for StreamOptions {
 
 impl StreamOptions {
     /// How to find the bridge, with a queue that has room for all that the other end may send. Twice that: packets have
-    /// headers, and lie at whole lines. What finds no room is lost, and TCP takes that for a crowded network.
+    /// headers, and lie at whole lines. What finds no room is lost, and TCP takes that for congestion.
     pub(crate) fn lease(&self) -> LeaseOptions {
         let queue = self.receive_buffer_bytes.saturating_mul(2);
         let queue = queue.min(QUEUE_BYTES_MAX).next_power_of_two();
