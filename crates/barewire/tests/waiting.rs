@@ -352,6 +352,65 @@ fn a_blocking_call_does_not_swallow_what_makes_the_descriptor_readable() {
     }
 }
 
+/// Polls that do not fall asleep see what comes, and the one that does sees what came right before it.
+#[test]
+fn polls_that_stay_awake_see_events_and_the_last_one_arms_the_descriptor() {
+    let _dog = watchdog("awake", Duration::from_secs(100));
+    let (a, b) = (Node::new().unwrap(), Node::new().unwrap());
+    let (mut near, mut far) = pair(&a, &b, &name("awake"));
+    let _ = a.as_fd();
+    let mut events = Vec::new();
+    let mut take = |awake: bool| {
+        let found = match awake {
+            true => a.poll_awake(&mut events, 8).unwrap(),
+            false => a.poll(&mut events, 8).unwrap(),
+        };
+        let mut taken = 0;
+        for event in events.drain(..) {
+            assert!(
+                matches!(event, Event::Ready(id) if id == near.id()),
+                "{event:?}"
+            );
+            while near.try_recv(&mut [0; 8]).unwrap().is_some() {
+                taken += 1;
+            }
+        }
+        (found, taken)
+    };
+    for round in 0..200 {
+        far.send(b"awake").unwrap();
+        let mut taken = 0;
+        while taken == 0 {
+            taken = take(true).1;
+        }
+        assert_eq!(taken, 1, "round {round}");
+        // Perhaps it comes before the last poll, perhaps behind it.
+        let sent_first = round % 2 == 0;
+        if sent_first {
+            far.send(b"before").unwrap();
+        }
+        let mut taken = 0;
+        loop {
+            let (found, more) = take(false);
+            taken += more;
+            if found == 0 && taken == usize::from(sent_first) {
+                break;
+            }
+        }
+        if !sent_first {
+            far.send(b"behind").unwrap();
+            let mut fds = [PollFd::new(&a, PollFlags::IN)];
+            let ready = rustix::event::poll(&mut fds, Some(&FIVE)).unwrap();
+            assert_eq!(ready, 1, "round {round}: nothing woke it");
+            let mut taken = 0;
+            while taken == 0 {
+                taken = take(true).1;
+            }
+            assert_eq!(taken, 1, "round {round}");
+        }
+    }
+}
+
 /// What became of `far` echoing until its peer finishes.
 fn echo(mut far: Connection) {
     let mut buffer = [0; 64];

@@ -14,6 +14,7 @@
 //! error: what can go wrong, and what to do about it
 //! config: what a bridge is to be
 //! attach: the device, the rights that it takes, and the network behind it
+//! pause: what it does between two polls that find nothing
 //! clients: connections and their leases
 //! serve: the loop
 //! ```
@@ -23,6 +24,7 @@ mod attach;
 mod clients;
 mod config;
 mod error;
+mod pause;
 mod serve;
 
 pub use barewire_proto::edge::counters::Counters;

@@ -24,6 +24,7 @@ use crate::attach::attach;
 use crate::clients::{Clients, Out};
 use crate::config::BridgeConfig;
 use crate::error::BridgeError;
+use crate::pause::Pause;
 
 /// Frames, messages of one client and events that are taken before others have their turn.
 const TURN: usize = 64;
@@ -44,6 +45,7 @@ pub struct Bridge {
     clients_max: usize,
     ring_bytes: usize,
     spin_ns: u64,
+    pause: Pause,
     from_ns: u64,
     frame: Vec<u8>,
     message: Vec<u8>,
@@ -117,6 +119,7 @@ impl Bridge {
             clients_max: clients_max as usize,
             ring_bytes: config.ring_bytes,
             spin_ns: u64::try_from(config.spin.as_nanos()).unwrap_or(u64::MAX),
+            pause: Pause::new(),
             from_ns: monotonic_ns(),
             frame: vec![0; FRAME_BYTES_MAX],
             message: vec![0; HEADROOM + MESSAGE_BYTES_MAX],
@@ -189,15 +192,28 @@ impl Bridge {
             }
             let since = *idle_since.get_or_insert(now_ns);
             if now_ns - since < self.spin_ns {
-                std::hint::spin_loop();
+                self.pause(now_ns);
                 continue;
             }
             idle(self);
+            // Until here, clients need not wake it.
+            if self.take_events(true)? != 0 {
+                continue;
+            }
             if self.sleep(stop)? {
                 return Ok(());
             }
             idle_since = None;
         }
+    }
+
+    /// Lets others have the processor, or not.
+    fn pause(&mut self, now_ns: u64) {
+        if !self.pause.is_due() {
+            return std::hint::spin_loop();
+        }
+        std::thread::yield_now();
+        self.pause.took(monotonic_ns() - now_ns, self.spin_ns);
     }
 
     /// Takes what is there, without waiting: frames and events, each at most some. Returns how many.
@@ -206,7 +222,7 @@ impl Bridge {
     /// The device is gone; the node is broken.
     pub fn poll_once(&mut self) -> Result<usize, BridgeError> {
         let frames = self.take_frames()?;
-        let events = self.take_events()?;
+        let events = self.take_events(false)?;
         self.handle_time(self.now());
         Ok(frames + events)
     }
@@ -219,7 +235,7 @@ impl Bridge {
         self.instant(monotonic_ns())
     }
 
-    /// Sleeps until there is something to do. The node has been polled and had nothing, so its descriptor is armed.
+    /// Sleeps until there is something to do. The node was polled for the last time and had nothing, so its descriptor is armed.
     fn sleep(&self, stop: &impl AsFd) -> Result<bool, BridgeError> {
         let deadlines = [self.core.next_deadline(), self.clients.next_deadline()];
         let until = deadlines.into_iter().flatten().min();
@@ -271,9 +287,13 @@ impl Bridge {
         Ok(TURN)
     }
 
-    fn take_events(&mut self) -> Result<usize, BridgeError> {
+    /// Takes events of the node. `is_last`: if there are none, its descriptor tells of the next.
+    fn take_events(&mut self, is_last: bool) -> Result<usize, BridgeError> {
         let mut events = std::mem::take(&mut self.events);
-        let taken = self.node.poll(&mut events, TURN)?;
+        let taken = match is_last {
+            true => self.node.poll(&mut events, TURN)?,
+            false => self.node.poll_awake(&mut events, TURN)?,
+        };
         for event in events.drain(..) {
             match event {
                 Event::Request(request) => self.accept(request),

@@ -257,6 +257,18 @@ impl Node {
             .poll(max, &mut |found| events.push(Event::new(&self.core, found)))
     }
 
+    /// As [`Node::poll`], but a 0 promises nothing of the descriptor. It is for programs that poll for a while before they
+    /// wait on the descriptor: [`Node::poll`] makes ready to sleep each time that it finds nothing, which takes system calls
+    /// here, and in a peer that then sends. The last call before the wait is [`Node::poll`], and the wait follows a 0 only.
+    ///
+    /// # Errors
+    /// As [`Node::poll`].
+    #[inline]
+    pub fn poll_awake(&self, events: &mut Vec<Event>, max: usize) -> Result<usize> {
+        self.core
+            .poll_awake(max, &mut |found| events.push(Event::new(&self.core, found)))
+    }
+
     /// Waits for events, for at most `timeout` (`None`: for ever), and appends at most
     /// `max` of them. Returns how many: 0 at the time-out, or when a tripwire with the
     /// action [`Wake`](crate::Action::Wake) fired.

@@ -116,6 +116,14 @@ impl NodeCore {
         Ok(found)
     }
 
+    /// As `poll`, without falling asleep for the descriptor.
+    pub fn poll_awake(&self, max: usize, put: &mut impl FnMut(Found)) -> Result<usize> {
+        self.base.check_fork()?;
+        self.base.driven.drive();
+        self.count_poll()?;
+        self.poll_once(max, put)
+    }
+
     /// Whether the last poll left bits behind for the next.
     fn is_noisy(&self) -> bool {
         self.base.wants_attention() && !self.state().doorbells.is_drained()
