@@ -1,9 +1,11 @@
 //! TCP through a bridge beside the kernel's, over the same pair of interfaces. Needs root.
 //!
-//! `rates [SECONDS [ROUNDS]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary server on
-//! the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream, receives
-//! one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the median of
-//! the rounds and their range, and the ratio of each round likewise.
+//! `rates [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
+//! server on the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream,
+//! receives one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the
+//! median of the rounds and their range, and the ratio of each round likewise. With WORD, only the rows whose names have it.
+//!
+//! In the rows that say so both clients poll: with reads that do not wait. The server never does.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -128,6 +130,38 @@ fn exchange(mut stream: impl Read + Write, longest: Duration) -> io::Result<f64>
     Ok(f64::from(times) / from.elapsed().as_secs_f64())
 }
 
+/// Exchanges a second, one after the other, with reads that do not wait: `None` is nothing yet.
+fn exchange_polling<S: Write>(
+    mut stream: S,
+    try_read: impl Fn(&mut S, &mut [u8]) -> io::Result<Option<usize>>,
+    longest: Duration,
+) -> io::Result<f64> {
+    stream.write_all(&[ECHO])?;
+    let (mut message, from, mut times) = ([1; MESSAGE_BYTES], Instant::now(), 0);
+    while from.elapsed() < longest {
+        stream.write_all(&message)?;
+        let mut read = 0;
+        while read < MESSAGE_BYTES {
+            match try_read(&mut stream, &mut message[read..])? {
+                Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Some(len) => read += len,
+                None => std::hint::spin_loop(),
+            }
+        }
+        times += 1;
+    }
+    Ok(f64::from(times) / from.elapsed().as_secs_f64())
+}
+
+/// A read of the kernel's that does not wait.
+fn try_read_kernel(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<Option<usize>> {
+    match stream.read(into) {
+        Ok(len) => Ok(Some(len)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Exchanges a second over so many of the kernel's connections, one outstanding on each.
 fn exchange_kernel(at: SocketAddr, connections: u64, longest: Duration) -> Result<f64, Failure> {
     let epoll = Epoll::new()?;
@@ -202,14 +236,25 @@ fn exchange_edge(at: SocketAddr, connections: u64, longest: Duration) -> Result<
     }
 }
 
+/// What is measured of each row.
+struct Plan {
+    longest: Duration,
+    rounds: usize,
+    /// Only rows whose names have this.
+    word: String,
+}
+
 /// Measures one row, in turn.
 fn row(
     name: &str,
-    rounds: usize,
+    plan: &Plan,
     kernel: impl Fn() -> Result<f64, Failure>,
     edge: impl Fn() -> Result<f64, Failure>,
 ) -> Result<(), Failure> {
-    let mut all = [const { Vec::new() }; 3];
+    if !name.contains(&plan.word) {
+        return Ok(());
+    }
+    let (rounds, mut all) = (plan.rounds, [const { Vec::new() }; 3]);
     for _ in 0..rounds {
         let (kernel, edge) = (kernel()?, edge()?);
         for (column, value) in all.iter_mut().zip([kernel, edge, edge / kernel]) {
@@ -232,7 +277,11 @@ fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
     let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
-    let longest = Duration::from_secs_f64(seconds);
+    let plan = Plan {
+        longest: Duration::from_secs_f64(seconds),
+        rounds,
+        word: arguments.next().unwrap_or_default(),
+    };
     let place = Place::new(Kind::Interface)?;
     let mut config = place.config(true);
     config.spin = BridgeConfig::new(config.device.clone()).spin;
@@ -244,7 +293,7 @@ fn main() -> Result<(), Failure> {
     place.home.enter()?;
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| serve(&listener, &over));
-        let measured = measure(at, longest, rounds);
+        let measured = measure(at, &plan);
         // Relaxed, partner the loads in the server: the connection below orders it.
         over.store(true, Ordering::Relaxed);
         drop(TcpStream::connect(at)?);
@@ -256,7 +305,8 @@ fn main() -> Result<(), Failure> {
 }
 
 /// Measures all rows.
-fn measure(at: SocketAddr, longest: Duration, rounds: usize) -> Result<(), Failure> {
+fn measure(at: SocketAddr, plan: &Plan) -> Result<(), Failure> {
+    let longest = plan.longest;
     let node = Node::new()?;
     let kernel = || -> Result<TcpStream, Failure> {
         let stream = TcpStream::connect(at)?;
@@ -268,27 +318,40 @@ fn measure(at: SocketAddr, longest: Duration, rounds: usize) -> Result<(), Failu
     };
     row(
         "send, bytes a second",
-        rounds,
+        plan,
         || Ok(send(kernel()?, longest)?),
         || Ok(send(edge()?, longest)?),
     )?;
     row(
         "receive, bytes a second",
-        rounds,
+        plan,
         || Ok(receive(kernel()?, longest)?),
         || Ok(receive(edge()?, longest)?),
     )?;
     row(
         "64 B to and fro, a second",
-        rounds,
+        plan,
         || Ok(exchange(kernel()?, longest)?),
         || Ok(exchange(edge()?, longest)?),
+    )?;
+    row(
+        "64 B to and fro, polling, a second",
+        plan,
+        || {
+            let stream = kernel()?;
+            stream.set_nonblocking(true)?;
+            Ok(exchange_polling(stream, try_read_kernel, longest)?)
+        },
+        || {
+            let try_read = |stream: &mut EdgeStream, into: &mut [u8]| Ok(stream.try_read(into)?);
+            Ok(exchange_polling(edge()?, try_read, longest)?)
+        },
     )?;
     for connections in [10, 1000] {
         let name = format!("64 B over {connections} connections, a second");
         row(
             &name,
-            rounds,
+            plan,
             || exchange_kernel(at, connections, longest),
             || exchange_edge(at, connections, longest),
         )?;
