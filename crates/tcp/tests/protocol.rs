@@ -647,6 +647,17 @@ fn a_window_that_is_too_small_is_used_after_a_while() {
 }
 
 #[test]
+fn a_segment_with_a_wrong_checksum_is_dropped() {
+    let mut it = Script::open(&config(), OPTIONS, 60_000);
+    it.send_broken("P. 1:11(10) ack 1");
+    it.quiet();
+    assert_eq!((it.tcp.readable_bytes(), it.tcp.refused_packets()), (0, 1));
+    it.send("P. 1:11(10) ack 1");
+    it.read(10);
+    assert_eq!(it.tcp.refused_packets(), 1);
+}
+
+#[test]
 fn a_host_on_the_way_says_that_nobody_listens() {
     for code in [2, 3] {
         let mut it = Script::connecting(&config());

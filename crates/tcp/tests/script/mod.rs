@@ -96,6 +96,16 @@ impl Script {
         self.tcp.handle_packet(&mut packet, Checked::No, self.now);
     }
 
+    /// The other end sends a segment with bytes, one of which changes on the way.
+    #[track_caller]
+    pub fn send_broken(&mut self, line: &str) {
+        let mut packet = packet(&self.config, line, self.own_first.unwrap_or(0));
+        if let Some(last) = packet.last_mut() {
+            *last ^= 1;
+        }
+        self.tcp.handle_packet(&mut packet, Checked::No, self.now);
+    }
+
     /// A host on the way says something about the segment that begins at `seq`: type and code of
     /// ICMP, and an MTU.
     pub fn icmp(&mut self, kind: u8, code: u8, mtu: u16, seq: u32) {
