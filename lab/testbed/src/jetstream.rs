@@ -67,11 +67,14 @@ impl crate::system::System for System {
 
     fn emulate(
         &self,
-        _experiment: &str,
+        experiment: &str,
         setting: &Setting<'_>,
         wanted: &Wanted,
     ) -> Result<Box<dyn Emulated>, SystemError> {
-        let made = experiments::emulated::emulated(setting, wanted)?;
+        let made = match experiment == experiments::switch::EXPERIMENT.name {
+            true => experiments::switch::emulated(setting, wanted)?,
+            false => experiments::emulated::emulated(setting, wanted)?,
+        };
         Ok(Box::new(emulation::Emulation::new(
             made,
             setting.seed,

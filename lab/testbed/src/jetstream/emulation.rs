@@ -1,4 +1,4 @@
-//! A Jetstream ring that carries packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
+//! A Jetstream ring, or several at a switch, that carry packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
 //! frame, as each segment is in the experiment `afterburner`.
 //!
 //! The hosts have the costs of the Afterburner and its single-copy stack, for one operation at a time, what has come
@@ -44,6 +44,8 @@ pub(super) struct Made {
     /// Frames that a card queues.
     pub queue_frames: usize,
     pub costs: Costs,
+    /// Not several at a switch.
+    pub has_one_ring: bool,
     pub description: String,
 }
 
@@ -103,6 +105,7 @@ struct Carrying {
     lose_ppm: u64,
     lost_frames: u64,
     last_sent: Instant,
+    has_one_ring: bool,
     /// When the ring was up: time zero, for the outside.
     up: Instant,
 }
@@ -149,6 +152,7 @@ impl Emulation {
             lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
             lost_frames: 0,
             last_sent: Instant::ORIGIN,
+            has_one_ring: made.has_one_ring,
             up: Instant::ORIGIN,
         };
         let mut sim = Simulator::new();
@@ -219,6 +223,8 @@ impl Carrying {
         let rests = |host: &Host| host.doing.is_none() && host.arrived.is_empty();
         if self.network.traffic.on_their_way == 0 && self.hosts.iter().all(rests) {
             self.stations.is_over();
+            // Those that were lost.
+            self.packets.clear();
         }
     }
 
@@ -279,8 +285,8 @@ impl Carrying {
     /// Where the token was last, of all stations.
     fn token(&self) -> Option<usize> {
         match &self.network.medium {
-            Medium::Rings(lan) => lan.token_at(),
-            Medium::Atm(_) => None,
+            Medium::Rings(lan) if self.has_one_ring => lan.token_at(),
+            Medium::Rings(_) | Medium::Atm(_) => None,
         }
     }
 }
@@ -329,7 +335,10 @@ impl Emulated for Emulation {
         let traffic = &self.carrying.network.traffic;
         let token = self.carrying.token();
         View {
-            what: "the station that had the token last",
+            what: match self.carrying.has_one_ring {
+                true => "the station that had the token last",
+                false => "stations of rings at a switch",
+            },
             stations: (0..count).map(place).collect(),
             carriers: token
                 .map(|station| (place(station), vec![true]))

@@ -12,7 +12,7 @@ use crate::lab::error::{LabError, Result};
 pub const AFTER: &str = "\
 Systems whose networks carry packets:
   cbn        Cambridge Backbone: IP over MSDL
-  jetstream  one ring of Jetstream: IP behind LLC/SNAP in AAL5, a frame each
+  jetstream  one ring of Jetstream, or several at a switch: IP behind LLC/SNAP in AAL5, a frame each
   penn       two workstations with Penn's ATM interface: IP behind LLC/SNAP in AAL5, cell by cell
   kek        PCs of KEK with Gigabit Ethernet, shaped as the plan says
   clan       hosts of CLAN: IP in messages of its queues

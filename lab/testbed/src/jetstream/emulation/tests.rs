@@ -176,3 +176,49 @@ fn both_sides_are_recorded() {
     let mut ring = links.iter().skip(2).flat_map(|link| &link.packets);
     assert!(ring.any(|packet| packet.bytes.windows(70).any(|part| part == [0x45; 70])));
 }
+
+/// Rings of four stations at a switch: within a ring, and from each to each other.
+#[test]
+fn packets_pass_the_switch() {
+    let mut all = System.experiments().iter();
+    let inputs = all.find(|it| it.name == "switch").expect("it").inputs;
+    let setting = Setting {
+        parameters: System.parameters(),
+        inputs,
+        seed: SEED,
+        packets_per_link: 0,
+        progress: &Progress::default(),
+    };
+    let wanted = Wanted {
+        stations: 16,
+        ..WANTED
+    };
+    let mut network = System
+        .emulate("switch", &setting, &wanted)
+        .expect("a network");
+    let mut took = std::collections::BTreeMap::new();
+    for number in 0..60_u64 {
+        let (from, to) = ((number % 16) as u16, ((number * 7 + 3) % 16) as u16);
+        if from == to {
+            continue;
+        }
+        let at = at_us(1_000 * number + 10);
+        network.send(at, from, to, vec![number as u8; 1_400]);
+        let left = departure(&mut *network);
+        assert_eq!((left.station, left.packet[0]), (to, number as u8));
+        let crosses = from / 4 != to / 4;
+        let most = took.entry(crosses).or_insert(Duration::ZERO);
+        *most = (*most).max(left.at - at);
+    }
+    let account = network.account();
+    assert!(account.adds_up() && account.inside == 0, "{account:?}");
+    assert_eq!(account.given, account.taken);
+    // Two rings, and what the switch takes, are more than one.
+    assert!(took[&true] > took[&false], "{took:?}");
+    let many = Wanted {
+        stations: 17,
+        ..WANTED
+    };
+    let error = System.emulate("switch", &setting, &many).err();
+    assert!(error.expect("refused").to_string().contains("stations"));
+}

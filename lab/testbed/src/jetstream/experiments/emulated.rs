@@ -38,6 +38,7 @@ pub(in crate::jetstream) fn emulated(
         stations,
         queue_frames: parameters.ring.queue_frames,
         costs: parameters.host,
+        has_one_ring: true,
         description: format!(
             "Jetstream: {stations} stations on {} m of fibre at {}, IP behind LLC/SNAP in AAL5",
             rings.length_m, parameters.ring.rate

@@ -6,10 +6,12 @@ use barewire_models::jetstream::{Division, SwitchConfig};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 use std::ops::RangeInclusive;
 
+use super::super::emulation::Made;
 use super::super::lan::HOSTS_MAX;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::Parameters;
 use super::common::{DURATION, ENTRIES, MESSAGE, Rings, mbps, offers, outcome, periods, share_of};
+use crate::emulation::Wanted;
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Row, Setting, Table};
 use crate::figures::bytes;
@@ -88,6 +90,36 @@ fn rings<'a>(parameters: &'a Parameters, inputs: &Inputs, build: Build) -> Rings
         switch: Some(config),
         ..Rings::one(parameters, inputs.hosts_per_ring + 1)
     }
+}
+
+/// The rings and their switch, to carry packets from outside: with channels of their own, and cut-through. Stations are numbered
+/// ring by ring.
+pub(in crate::jetstream) fn emulated(
+    setting: &Setting<'_>,
+    wanted: &Wanted,
+) -> Result<Made, SystemError> {
+    let (parameters, inputs) = read(setting)?;
+    let hosts = inputs.rings * inputs.hosts_per_ring;
+    within("stations", usize::from(wanted.stations), 2..=hosts)?;
+    let build = Build {
+        division: Division::Space,
+        cut_through: true,
+        suspend: false,
+    };
+    let mut rings = rings(&parameters, &inputs, build);
+    rings.packets_per_link = wanted.packets_per_link;
+    let network = rings.build(&Rng::from_seed(setting.seed))?;
+    Ok(Made {
+        network,
+        stations: hosts,
+        queue_frames: parameters.ring.queue_frames,
+        costs: parameters.host,
+        has_one_ring: false,
+        description: format!(
+            "Jetstream: {} rings of {} stations at a switch, {} m of fibre each at {}, IP behind LLC/SNAP in AAL5",
+            inputs.rings, inputs.hosts_per_ring, inputs.length_m, parameters.ring.rate
+        ),
+    })
 }
 
 fn read(setting: &Setting<'_>) -> Result<(Parameters, Inputs), SystemError> {
