@@ -4,9 +4,12 @@
 //! program that a frame has just woken, for instance. That takes microseconds. Where the machine computes something else, the
 //! bridge would wait for as long as the scheduler lets that go on, which are milliseconds. So it looks at how long it was away.
 
-/// Polls without a pause after one that took too long; they double each time.
+/// Polls without a pause after one that took too long. They double each time, and become fewer slowly: where a program that
+/// computes and one that answers take turns, short pauses do not make up for long ones.
 const REST_FIRST: u32 = 256;
 const REST_MAX: u32 = 1 << 16;
+/// Each short pause takes one part in so many from those.
+const FORGOTTEN: u32 = 256;
 
 /// Whether to pause, learnt from how long pauses take.
 #[derive(Debug)]
@@ -36,7 +39,7 @@ impl Pause {
     /// A pause took so long; `longest_ns` is still well.
     pub fn took(&mut self, ns: u64, longest_ns: u64) {
         if ns <= longest_ns {
-            self.next_rest = REST_FIRST;
+            self.next_rest = (self.next_rest - self.next_rest / FORGOTTEN).max(REST_FIRST);
         } else {
             self.rest = self.next_rest;
             self.next_rest = (self.next_rest * 2).min(REST_MAX);
@@ -69,7 +72,23 @@ mod tests {
         assert!(pauses(&mut pause, 10 * REST_MAX, 3_000_000) < 20);
         // The next one that tries finds that the processor is free.
         pauses(&mut pause, REST_MAX, 300);
-        assert_eq!(pauses(&mut pause, 1000, 300), 1000);
+        assert_eq!(pauses(&mut pause, 10_000, 300), 10_000);
         assert_eq!(pauses(&mut pause, 1 + REST_FIRST, 3_000_000), 1);
+    }
+
+    #[test]
+    fn long_pauses_among_short_ones_become_rare_too() {
+        let mut pause = Pause::new();
+        let (mut polls, mut long) = (0, 0);
+        while polls < 1_000_000 {
+            polls += pauses(&mut pause, 20, 300).max(1);
+            if pause.is_due() {
+                pause.took(3_000_000, 50_000);
+                long += 1;
+            }
+            polls += pause.rest;
+            pause.rest = 0;
+        }
+        assert!(long < 50, "{long}");
     }
 }
