@@ -103,6 +103,13 @@ impl Clients {
         }
     }
 
+    /// Time counts from `by` later on.
+    pub fn rebase(&mut self, by: Duration) {
+        for (until, ..) in &mut self.asking {
+            *until = Instant::ORIGIN.saturating_add(until.since_origin().saturating_sub(by));
+        }
+    }
+
     /// When [`handle_time`](Self::handle_time) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.asking.front().map(|(until, ..)| *until)

@@ -17,7 +17,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::frames::FrameDevice;
 use barewire_sys::interrupt::Interrupt;
 use barewire_sys::process::random_bytes;
-use barewire_units::{Instant, Rng};
+use barewire_units::{Duration, Instant, Rng};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::attach::attach;
@@ -28,6 +28,8 @@ use crate::pause::Pause;
 
 /// Frames, messages of one client and events that are taken before others have their turn.
 const TURN: usize = 64;
+/// After so long time counts from another origin: a hundred days.
+const REBASED_AFTER_NS: u64 = 100 * 86_400 * 1_000_000_000;
 /// Room for the longest frame with its header.
 const FRAME_BYTES_MAX: usize = 68 << 10;
 /// Connections beyond those with a lease: of clients that have not asked yet.
@@ -224,7 +226,19 @@ impl Bridge {
         let frames = self.take_frames()?;
         let events = self.take_events(false)?;
         self.handle_time(self.now());
+        self.rebase_if_due(monotonic_ns());
         Ok(frames + events)
+    }
+
+    /// An instant goes no further than 213 days, so time counts from a later origin long before that.
+    fn rebase_if_due(&mut self, now_ns: u64) {
+        if now_ns - self.from_ns < REBASED_AFTER_NS {
+            return;
+        }
+        let by = Duration::from_ns(REBASED_AFTER_NS);
+        self.core.rebase(by);
+        self.clients.rebase(by);
+        self.from_ns += REBASED_AFTER_NS;
     }
 
     fn instant(&self, now_ns: u64) -> Instant {

@@ -11,7 +11,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use barewire_units::{Duration, Instant};
 use barewire_wire::checksum::{checksum, sum};
 
-use super::flow::Flow;
+use super::flow::{Flow, rebased};
 use super::message::Protocol;
 use super::neighbours::{BROADCAST, Ethernet};
 use super::offload::{ETHERNET_BYTES, FRAME_HEADER_BYTES, complete};
@@ -79,6 +79,11 @@ impl AnswerBudget {
         let left = self.left.checked_sub(1);
         self.left = left.unwrap_or(0);
         left.is_some()
+    }
+
+    /// Time counts from `by` later on.
+    pub fn rebase(&mut self, by: Duration) {
+        self.since = rebased(self.since, by);
     }
 }
 

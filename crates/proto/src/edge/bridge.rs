@@ -18,7 +18,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use barewire_units::{Instant, Rng};
+use barewire_units::{Duration, Instant, Rng};
 
 use super::answers::{self, AnswerBudget, Arp, Discovery, PACKET_AT, Sender};
 use super::check::{Breach, check};
@@ -196,6 +196,14 @@ impl Bridge {
             self.ask(question, out);
         }
         self.counters.unresolved += self.neighbours.take_dropped();
+    }
+
+    /// Time counts from `by` later on: the instants of later calls are so much smaller. An [`Instant`] goes no further than
+    /// 213 days.
+    pub fn rebase(&mut self, by: Duration) {
+        self.leases.rebase(by);
+        self.neighbours.rebase(by);
+        self.budget.rebase(by);
     }
 
     /// When [`handle_time`](Self::handle_time) has something to do.

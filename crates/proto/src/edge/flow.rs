@@ -6,6 +6,7 @@
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::SocketAddr;
 
+use barewire_units::{Duration, Instant};
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
@@ -94,6 +95,11 @@ impl BuildHasher for HashKey {
     fn build_hasher(&self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0[0], self.0[1])
     }
+}
+
+/// An instant, seen from an origin `by` later; what lies before that is then at the origin.
+pub(super) fn rebased(at: Instant, by: Duration) -> Instant {
+    Instant::ORIGIN.saturating_add(at.since_origin().saturating_sub(by))
 }
 
 /// A table with such a key.

@@ -351,6 +351,11 @@ impl Leases {
         Some(ended)
     }
 
+    /// Time counts from `by` later on.
+    pub fn rebase(&mut self, by: Duration) {
+        self.waiting.rebase(by);
+    }
+
     /// Frees the ports whose wait is over.
     pub fn handle_time(&mut self, now: Instant) {
         while let Some((flow, _)) = self.waiting.pop_due(now) {

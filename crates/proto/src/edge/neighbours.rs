@@ -18,7 +18,7 @@ use core::net::IpAddr;
 
 use barewire_units::{Duration, Instant, transitions};
 
-use super::flow::{HashKey, Keyed};
+use super::flow::{HashKey, Keyed, rebased};
 
 /// An Ethernet address.
 pub type Ethernet = [u8; 6];
@@ -271,6 +271,15 @@ impl Neighbours {
             return Some(Question { about: of, to });
         }
         None
+    }
+
+    /// Time counts from `by` later on.
+    pub fn rebase(&mut self, by: Duration) {
+        for neighbour in self.table.values_mut() {
+            neighbour.deadline = neighbour.deadline.map(|at| rebased(at, by));
+        }
+        let deadlines = core::mem::take(&mut self.deadlines).into_iter();
+        self.deadlines = deadlines.map(|(at, of)| (rebased(at, by), of)).collect();
     }
 
     /// When [`handle_time`](Self::handle_time) has something to do.

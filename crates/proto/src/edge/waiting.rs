@@ -15,7 +15,7 @@ use alloc::collections::VecDeque;
 
 use barewire_units::{Duration, Instant};
 
-use super::flow::{Flow, HashKey, Keyed};
+use super::flow::{Flow, HashKey, Keyed, rebased};
 use super::packet::{Segment, tcp_flags};
 
 /// A connection whose port waits.
@@ -127,6 +127,15 @@ impl Waiting {
             }
         }
         None
+    }
+
+    /// Time counts from `by` later on.
+    pub fn rebase(&mut self, by: Duration) {
+        let of_order = self.order.iter_mut().map(|(until, _)| until);
+        let of_waits = self.waits.values_mut().map(|wait| &mut wait.until);
+        for until in of_order.chain(of_waits) {
+            *until = rebased(*until, by);
+        }
     }
 
     /// When the next one may be over.

@@ -217,3 +217,23 @@ proptest! {
         prop_assert!(all.connected.is_empty() && all.listening.is_empty() && all.waits() == 0);
     }
 }
+
+/// A port that begins to wait where instants end would wait for ever. From another origin it comes back in time.
+#[test]
+fn a_wait_at_the_end_of_time_ends_after_a_rebase() {
+    let mut all = leases();
+    let last = Instant::ORIGIN + Duration::MAX - Duration::from_s(100);
+    let by = Duration::MAX - Duration::from_s(200);
+    let id = all.grant(5, &to_peer(1, 40_000), HOME).expect("a lease");
+    open(&mut all, id);
+    assert!(all.end(last, id).is_some());
+    assert_eq!(all.waits(), 1);
+    all.rebase(by);
+    let over = Instant::ORIGIN + Duration::from_s(100) + limits().time_wait;
+    assert_eq!(all.next_deadline(), Some(over));
+    all.handle_time(over - Duration::from_ns(1));
+    assert_eq!(all.waits(), 1);
+    all.handle_time(over);
+    assert_eq!(all.waits(), 0);
+    assert!(all.grant(6, &to_peer(1, 40_000), HOME).is_ok());
+}

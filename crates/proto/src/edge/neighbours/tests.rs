@@ -171,3 +171,36 @@ proptest! {
         }
     }
 }
+
+/// Where an instant goes no further, a deadline would never come. From another origin it does, when it should.
+#[test]
+fn deadlines_keep_their_distance_when_time_counts_from_a_later_origin() {
+    let last = Instant::ORIGIN + Duration::MAX - Duration::from_s(1);
+    let by = Duration::MAX - Duration::from_s(10);
+    let [mut plain, mut moved] = [knowing(), knowing()];
+    for all in [&mut plain, &mut moved] {
+        assert_eq!(all.handle_time(last), None);
+        assert!(matches!(
+            all.way(last - Duration::from_s(1), host(1)),
+            (Way::To(A), Some(_))
+        ));
+        assert!(matches!(all.way(last, host(2)), (Way::Unknown, Some(_))));
+    }
+    moved.rebase(by);
+    loop {
+        let at = plain.next_deadline();
+        assert_eq!(at.map(|at| at - by), moved.next_deadline());
+        let Some(at) = at.filter(|at| *at < Instant::ORIGIN + Duration::MAX) else {
+            break;
+        };
+        assert_eq!(plain.handle_time(at), moved.handle_time(at - by));
+    }
+    // Where the one ends, the other goes on: nobody answers, and both are given up.
+    for second in 0..100 {
+        while moved
+            .handle_time(last - by + Duration::from_s(second))
+            .is_some()
+        {}
+    }
+    assert_eq!((moved.len(), moved.next_deadline()), (0, None));
+}
