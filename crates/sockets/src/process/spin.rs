@@ -5,8 +5,9 @@
 //! yields to them after each poll. They may be the other ends that are to answer, and two yields cost less
 //! than a sleep and a wake-up. The processor time that they use is not taken off the budget.
 //!
-//! If others keep the processor for long, the thread finds out whether polling pays at all: see
-//! [`trial`](crate::process::trial).
+//! If others keep the processor for long, they are not the other ends: a yield gives a program that computes
+//! a whole time slice. Then the thread finds out whether yields pay: see [`trial`](crate::process::trial). Where they
+//! do not, it polls without them, and sleeps at once if the other end is to run on the same processor.
 
 use core::cell::Cell;
 
@@ -24,13 +25,13 @@ struct Memory {
     budget_ns: u64,
     /// Others ran in the yields of its last wait.
     shares: bool,
-    /// Whether it had better sleep at once.
+    /// Whether it had better not yield.
     trial: Trial,
 }
 
 impl Memory {
-    fn may_poll(&mut self) -> bool {
-        self.trial.is_free() || self.trial.may_poll(clock::now_ns())
+    fn may_yield(&mut self) -> bool {
+        self.trial.is_free() || self.trial.may_yield(clock::now_ns())
     }
 }
 
@@ -78,11 +79,11 @@ impl Spin {
         near: impl Fn() -> bool,
     ) -> bool {
         let longest_ns = settings::get().spin_ns;
-        let mut memory = MEMORY.with(Cell::get);
-        if longest_ns == 0 || !memory.may_poll() {
-            MEMORY.with(|cell| cell.set(memory));
+        if longest_ns == 0 {
             return false;
         }
+        let mut memory = MEMORY.with(Cell::get);
+        let yields = memory.may_yield();
         memory.budget_ns = memory
             .budget_ns
             .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
@@ -94,7 +95,12 @@ impl Spin {
         let mut before_ns = self.begin_ns;
         loop {
             let is_near = near();
-            if is_near || memory.shares || spent_ns > ALONE_NS {
+            if is_near && !yields {
+                // It runs when this thread sleeps.
+                self.waited = false;
+                return news();
+            }
+            if yields && (is_near || memory.shares || spent_ns > ALONE_NS) {
                 clock::yield_now();
                 let back_ns = clock::now_ns();
                 let away_ns = back_ns - before_ns;
@@ -192,12 +198,12 @@ impl Spin {
 }
 
 /// Whether this thread may poll, and yield to others, for something else than an answer.
-pub fn may_poll() -> bool {
+pub fn may_yield() -> bool {
     MEMORY.with(|cell| {
         let mut memory = cell.get();
-        let may_poll = memory.may_poll();
+        let may_yield = memory.may_yield();
         cell.set(memory);
-        may_poll
+        may_yield
     })
 }
 

@@ -20,7 +20,7 @@ const LOOK_NS: u64 = 50_000;
 /// Polls a full ring for a while. Returns whether there is room.
 pub fn poll_for_room(socket: &SocketState, waits: bool, held: &Held<'_>) -> Result<bool, Broken> {
     let looks = &socket.ring_full_rests;
-    if !spin::may_poll() || !looks.is_worth_one() {
+    if !spin::may_yield() || !looks.is_worth_one() {
         return Ok(false);
     }
     let memory = socket.memory();

@@ -92,7 +92,7 @@ pub fn wait_for_clear_kernel_path(
             // The next step says what is broken.
             Err(_) => return true,
             Ok(false) if round < YIELDS && !is_contended => {
-                is_contended = (round == 0 && !spin::may_poll()) || !spin::yields_well();
+                is_contended = (round == 0 && !spin::may_yield()) || !spin::yields_well();
                 continue;
             }
             Ok(false) => {}
