@@ -1,4 +1,5 @@
-//! Ethernet frames to and from the kernel: a TAP device, or an interface that is there, by a packet socket.
+//! Ethernet frames to and from the kernel: a TAP device, or an interface that is there, by a packet socket or by an
+//! `AF_XDP` socket.
 //!
 //! Where a device has a *frame header*, every frame has [`FRAME_HEADER_BYTES`] of `virtio_net_hdr` before it, in both
 //! directions. It says what is left to do: complete a checksum, cut a large TCP packet into segments. Its layout is in
@@ -7,6 +8,7 @@
 mod packet;
 mod problem;
 mod tap;
+mod xdp;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,27 +19,25 @@ use crate::links::{Link, link};
 use crate::netlink::RouteSocket;
 
 pub use packet::Want;
-pub use problem::{FRAME_HEADER_BYTES, FrameError};
+pub use problem::{FRAME_HEADER_BYTES, FrameError, FrameSent};
 pub use tap::TapOffload;
 
 /// The name of a device has at most so many bytes.
 const NAME_BYTES_MAX: usize = 15;
 
-/// Whether a frame was taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameSent {
-    /// It is the kernel's.
-    Sent,
-    /// The device has no room, or is down. Nothing was sent.
-    NoRoom,
-    /// The kernel does not take such a frame: it is too long for the device, or its header is wrong.
-    Refused,
+/// How frames go to and fro.
+#[derive(Debug)]
+enum Port {
+    /// Each by a system call.
+    File(OwnedFd),
+    /// By memory that is shared with the kernel.
+    Xdp(Box<xdp::Xdp>),
 }
 
 /// Where frames come from and go to.
 #[derive(Debug)]
 pub struct FrameDevice {
-    fd: OwnedFd,
+    port: Port,
     name: String,
     has_header: bool,
     hardware_address: [u8; 6],
@@ -57,7 +57,8 @@ impl FrameDevice {
     pub fn tap(name: &str, offload: Option<TapOffload>) -> Result<Self, FrameError> {
         check_name(name)?;
         let fd = tap::open(name, offload)?;
-        Self::around(fd, name, offload.is_some(), true)
+        let link = device(name)?;
+        Self::around(Port::File(fd), &link, name, offload.is_some(), true)
     }
 
     /// All frames that come by an interface of the calling thread's network namespace, those that `want` says. What
@@ -70,16 +71,40 @@ impl FrameDevice {
         check_name(name)?;
         let link = device(name)?;
         let fd = packet::open(&link, name, has_header, want)?;
-        Self::around(fd, name, has_header, false)
+        Self::around(Port::File(fd), &link, name, has_header, false)
     }
 
-    fn around(fd: OwnedFd, name: &str, has_header: bool, is_tap: bool) -> Result<Self, FrameError> {
+    /// As [`interface`](Self::interface), by an `AF_XDP` socket: frames come and go by memory that is shared with the
+    /// kernel, many with one system call. They have no header, so a checksum must not be left open on the way here.
+    ///
+    /// What comes here is ARP whose target is the address of IPv4, and packets whose target is an address of `want` or
+    /// the solicited-node address of that of IPv6. The kernel does not get these, and gets all others.
+    ///
+    /// A frame is sent at the latest when [`try_receive`](Self::try_receive) finds none, or whoever polls the descriptor
+    /// does so. That the device was removed is noticed when the next frame is to be sent.
+    ///
+    /// # Errors
+    /// Not root (`CAP_NET_RAW`, `CAP_NET_ADMIN`, `CAP_BPF`), no such interface, no Ethernet, several queues, packets that
+    /// are too long, a program that is there already; this kernel has no `AF_XDP`.
+    pub fn xdp(name: &str, want: &Want) -> Result<Self, FrameError> {
+        check_name(name)?;
         let link = device(name)?;
+        let port = xdp::open(&link, name, want)?;
+        Self::around(Port::Xdp(Box::new(port)), &link, name, false, false)
+    }
+
+    fn around(
+        port: Port,
+        link: &Link,
+        name: &str,
+        has_header: bool,
+        is_tap: bool,
+    ) -> Result<Self, FrameError> {
         let hardware_address = link.hardware_address;
         let hardware_address =
             hardware_address.ok_or_else(|| FrameError::NotEthernet(name.to_owned()))?;
         Ok(Self {
-            fd,
+            port,
             name: name.to_owned(),
             has_header,
             hardware_address,
@@ -131,7 +156,11 @@ impl FrameDevice {
     /// # Errors
     /// `Gone`. A device that is down is no error: nothing comes.
     pub fn try_receive(&self, into: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        match rustix::io::read(&self.fd, into) {
+        let fd = match &self.port {
+            Port::File(fd) => fd,
+            Port::Xdp(xdp) => return xdp.try_receive(into),
+        };
+        match rustix::io::read(fd, into) {
             Ok(len) => Ok(Some(len)),
             Err(Raw::AGAIN | Raw::INTR | Raw::NETDOWN | Raw::IO | Raw::NOBUFS) => Ok(None),
             Err(Raw::BADFD | Raw::NODEV | Raw::NXIO) => Err(FrameError::Gone),
@@ -144,7 +173,11 @@ impl FrameDevice {
     /// # Errors
     /// `Gone`.
     pub fn try_send(&self, frame: &[u8]) -> Result<FrameSent, FrameError> {
-        match rustix::io::write(&self.fd, frame) {
+        let fd = match &self.port {
+            Port::File(fd) => fd,
+            Port::Xdp(xdp) => return xdp.try_send(frame),
+        };
+        match rustix::io::write(fd, frame) {
             Ok(_) => Ok(FrameSent::Sent),
             Err(Raw::AGAIN | Raw::INTR | Raw::NETDOWN | Raw::IO | Raw::NOBUFS) => {
                 Ok(FrameSent::NoRoom)
@@ -158,7 +191,10 @@ impl FrameDevice {
 
 impl AsFd for FrameDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        match &self.port {
+            Port::File(fd) => fd.as_fd(),
+            Port::Xdp(xdp) => xdp.as_fd(),
+        }
     }
 }
 

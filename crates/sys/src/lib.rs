@@ -19,7 +19,8 @@
 //! netns: network namespaces
 //! netlink: questions to the kernel about links, addresses, routes and queues
 //! links: links, bridges and addresses
-//! frames: Ethernet frames by TAP devices and packet sockets
+//! ethtool: queues and features of interfaces
+//! frames: Ethernet frames by TAP devices, packet sockets and AF_XDP sockets
 //! lan: hosts that are network namespaces, with cables between them
 //! tcp: options of TCP sockets
 //! loopback: TCP sockets that meet without an accept
@@ -35,6 +36,7 @@ compile_error!("Barewire runs on Linux only: it is built on memfd, eventfd and a
 pub mod clock;
 pub mod discover;
 mod error;
+pub mod ethtool;
 pub mod exec;
 pub mod frames;
 pub mod interrupt;

@@ -4,11 +4,14 @@ use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Instant;
 
+use barewire_sys::ethtool::set_send_checksums;
 use barewire_sys::frames::{
     FRAME_HEADER_BYTES, FrameDevice, FrameError, FrameSent, TapOffload, Want,
 };
 use barewire_sys::lan::Lan;
-use barewire_sys::links::{add_address_in, addresses, link, set_state};
+use barewire_sys::links::{
+    Setting, add_address_in, add_bridge, addresses, link, set_state, set_up,
+};
 use barewire_sys::netlink::RouteSocket;
 use barewire_sys::netns::NetNamespace;
 
@@ -181,6 +184,118 @@ fn an_interface_gives_the_frames_that_are_wanted() {
                 &error.to_string(),
             );
         }
+    }
+}
+
+/// Two hosts with a cable on which checksums are complete, and a device by AF_XDP at the second.
+fn xdp_pair() -> io::Result<(Lan, Result<FrameDevice, FrameError>)> {
+    let lan = Lan::pair()?;
+    lan.hosts[0]
+        .net
+        .run(|| Ok(set_send_checksums("nic", false)?))?;
+    let want = Want {
+        v4: Some(Ipv4Addr::new(10, 77, 0, 9)),
+        v6: Some("fd00::9".parse().unwrap()),
+    };
+    let device = lan.hosts[1]
+        .net
+        .run(|| Ok(FrameDevice::xdp("nic", &want)))?;
+    Ok((lan, device))
+}
+
+/// A host at an interface takes part in ARP, and exchanges more datagrams than the rings have places.
+fn datagrams_by_xdp(lan: &Lan, device: &FrameDevice) -> io::Result<()> {
+    assert!(!device.has_header() && !device.is_tap());
+    let bind = |host: usize| {
+        let at = &lan.hosts[host];
+        at.net.run(|| UdpSocket::bind((at.address, 0)))
+    };
+    let (kernel, own) = (bind(0)?, bind(1)?);
+    kernel.send_to(b"hello", ("10.77.0.9", 9))?;
+    let (_, request) = wait_for(device, |_| true);
+    assert!(is_arp_request(&request) && request[38..42] == [10, 77, 0, 9]);
+    let reply = arp_reply(&request, device.hardware_address());
+    assert_eq!(device.try_send(&reply).unwrap(), FrameSent::Sent);
+    let (_, frame) = wait_for(device, |_| true);
+    assert!(frame.ends_with(b"hello") && frame[30..34] == [10, 77, 0, 9]);
+    // What is for the kernel goes there, and not here.
+    own.set_read_timeout(Some(common::LONG))?;
+    kernel.send_to(b"not for us", own.local_addr()?)?;
+    own.recv(&mut [0; 10])?;
+    // To and fro: the same frame with both ends exchanged, the checksum of the header and of UDP is the same.
+    kernel.set_read_timeout(Some(common::LONG))?;
+    for number in 0..10_000_u32 {
+        kernel.send_to(&number.to_be_bytes(), ("10.77.0.9", 9))?;
+        let (_, mut frame) = wait_for(device, |_| true);
+        for (one, other, len) in [(0, 6, 6), (26, 30, 4), (34, 36, 2)] {
+            for at in 0..len {
+                frame.swap(one + at, other + at);
+            }
+        }
+        assert_eq!(device.try_send(&frame).unwrap(), FrameSent::Sent);
+        assert_eq!(device.try_receive(&mut [0; 100]).unwrap(), None);
+        let mut back = [0; 8];
+        assert_eq!(kernel.recv(&mut back)?, 4);
+        assert_eq!(back[..4], number.to_be_bytes());
+    }
+    // Too long for the interface, and too short for Ethernet.
+    for len in [13, 1515] {
+        let refused = device.try_send(&vec![0; len]).unwrap();
+        assert_eq!(refused, FrameSent::Refused);
+    }
+    Ok(())
+}
+
+#[test]
+fn datagrams_come_and_go_by_xdp() {
+    let name = "datagrams_come_and_go_by_xdp";
+    match xdp_pair() {
+        Err(error) => skip(name, &error.to_string()),
+        Ok((_, Err(error @ FrameError::NoXdp { .. }))) => skip(name, &error.to_string()),
+        Ok((lan, device)) => datagrams_by_xdp(&lan, &device.unwrap()).unwrap(),
+    }
+}
+
+#[test]
+fn what_is_wrong_with_an_interface_for_xdp_is_said() {
+    let name = "what_is_wrong_with_an_interface_for_xdp_is_said";
+    let lan = match xdp_pair() {
+        Err(error) => return skip(name, &error.to_string()),
+        Ok((_, Err(error @ FrameError::NoXdp { .. }))) => return skip(name, &error.to_string()),
+        Ok((lan, device)) => {
+            drop(device.unwrap());
+            lan
+        }
+    };
+    let said = lan.hosts[1].net.run(|| {
+        let error = |name: &str| {
+            let opened = FrameDevice::xdp(name, &Want::default());
+            opened.expect_err("it opens").to_string()
+        };
+        let mut socket = RouteSocket::open()?;
+        // A bridge has no driver that runs programs.
+        add_bridge(&mut socket, "br0")?;
+        let setting = Setting {
+            mtu_bytes: 9000,
+            segments_max: 65_535,
+            bridge: None,
+        };
+        set_up(&mut socket, "nic", setting)?;
+        Ok([
+            error("nosuchlink0"),
+            error("lo"),
+            error("br0"),
+            error("nic"),
+        ])
+    });
+    let wanted = [
+        "`ip link` shows",
+        "no Ethernet frames",
+        "ethtool -K br0 gro off",
+        "ip link set nic mtu 3822",
+    ];
+    for (said, wanted) in said.unwrap().iter().zip(wanted) {
+        assert!(said.contains(wanted), "{said}");
     }
 }
 

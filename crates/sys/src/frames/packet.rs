@@ -43,24 +43,7 @@ pub(super) fn open(
     if link.hardware_address.is_none() {
         return Err(FrameError::NotEthernet(name.to_owned()));
     }
-    // Without a protocol it receives nothing before it is bound.
-    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers.
-    let made = unsafe {
-        call(
-            libc::SYS_socket,
-            [libc::AF_PACKET as usize, kind as usize, 0],
-        )
-    };
-    let fd = new_fd(made.map(|fd| fd as i32)).map_err(|errno| match errno {
-        libc::EPERM | libc::EACCES => FrameError::NotAllowed {
-            what: "open a packet socket",
-            errno: errno.into(),
-            capability: "CAP_NET_RAW",
-            setcap: "cap_net_raw",
-        },
-        _ => SysError::new("open a packet socket", errno).into(),
-    })?;
+    let fd = socket()?;
     let raw = fd.as_raw_fd();
     let on = |what: &'static str| move |errno: Number| SysError::new(what, errno);
     set(raw, libc::SOL_PACKET, IGNORE_OUTGOING, 1).map_err(on("leave out what this host sends"))?;
@@ -79,13 +62,34 @@ pub(super) fn open(
     Ok(fd)
 }
 
+/// A packet socket without a protocol: it receives nothing before it is bound.
+pub(super) fn socket() -> Result<OwnedFd, FrameError> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers.
+    let made = unsafe {
+        call(
+            libc::SYS_socket,
+            [libc::AF_PACKET as usize, kind as usize, 0],
+        )
+    };
+    new_fd(made.map(|fd| fd as i32)).map_err(|errno| match errno {
+        libc::EPERM | libc::EACCES => FrameError::NotAllowed {
+            what: "open a packet socket",
+            errno: errno.into(),
+            capability: "CAP_NET_RAW",
+            setcap: "cap_net_raw",
+        },
+        _ => SysError::new("open a packet socket", errno).into(),
+    })
+}
+
 /// The Ethernet address to which neighbours send questions about an address (RFC 4291, 2.7.1; RFC 2464, 7).
-fn solicited(address: Ipv6Addr) -> [u8; 6] {
+pub(super) fn solicited(address: Ipv6Addr) -> [u8; 6] {
     let [.., a, b, c] = address.octets();
     [0x33, 0x33, 0xff, a, b, c]
 }
 
-fn join(fd: i32, index: u32, group: [u8; 6]) -> Result<(), Number> {
+pub(super) fn join(fd: i32, index: u32, group: [u8; 6]) -> Result<(), Number> {
     // `struct packet_mreq`: index, kind, length of the address, and eight bytes for it.
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&index.to_ne_bytes());

@@ -1,9 +1,20 @@
-//! What can be wrong with a device that carries frames.
+//! What can be wrong with a device that carries frames, and whether it takes one.
 
 use crate::error::{Errno, SysError};
 
 /// Bytes of the header before each frame, where a device has one.
 pub const FRAME_HEADER_BYTES: usize = 10;
+
+/// Whether a frame was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSent {
+    /// It is the kernel's.
+    Sent,
+    /// The device has no room, or is down. Nothing was sent.
+    NoRoom,
+    /// The kernel does not take such a frame: it is too long for the device, or its header is wrong.
+    Refused,
+}
 
 /// Why there is no device, or why it does not work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +63,53 @@ pub enum FrameError {
     /// It is no Ethernet.
     #[error("interface `{0}` carries no Ethernet frames: use another")]
     NotEthernet(String),
+    /// This kernel or sandbox has no `AF_XDP`, or the driver does not take part.
+    #[error(
+        "{what}: {errno}; `--xdp` needs Linux 5.9 or newer with CONFIG_XDP_SOCKETS and CONFIG_BPF_SYSCALL, a sandbox \
+         that allows `bpf`, and a driver that takes its program (`dmesg` may say why not): leave `--xdp` out"
+    )]
+    NoXdp {
+        /// What was attempted.
+        what: &'static str,
+        /// The kernel's error.
+        errno: Errno,
+    },
+    /// There is a program at the interface.
+    #[error(
+        "interface `{0}` has an XDP program already (`ip link show {0}`): stop the one that has put it there, `ip link \
+         set {0} xdp off`, or leave `--xdp` out"
+    )]
+    OtherProgram(String),
+    /// Another process has an `AF_XDP` socket there.
+    #[error(
+        "another process takes the frames of queue 0 of interface `{0}`: stop it, or leave `--xdp` out"
+    )]
+    QueueTaken(String),
+    /// Frames would come by queues that nobody looks at.
+    #[error(
+        "interface `{0}` has {1} receive queues, and `--xdp` takes frames of one: set one (`ethtool -L {0} combined 1`, \
+         or `ethtool -L {0} rx 1`), or leave `--xdp` out"
+    )]
+    ManyQueues(String, u32),
+    /// A packet would not fit into its place.
+    #[error(
+        "interface `{name}` has an MTU of {mtu_bytes} bytes, and `--xdp` takes at most {most}: `ip link set {name} mtu \
+         {most}`, or leave `--xdp` out"
+    )]
+    LongPackets {
+        /// The interface.
+        name: String,
+        /// What it has, in bytes.
+        mtu_bytes: u32,
+        /// What is possible, in bytes.
+        most: u32,
+    },
+    /// Packets are joined before the program sees them.
+    #[error(
+        "the driver of interface `{0}` runs no XDP programs, and the kernel joins packets before it runs one (GRO): \
+         `ethtool -K {0} gro off`, or leave `--xdp` out"
+    )]
+    JoinsPackets(String),
     /// The device has been removed.
     #[error("the network device is gone: somebody removed it; start again")]
     Gone,

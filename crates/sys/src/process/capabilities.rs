@@ -14,6 +14,10 @@ pub enum Capability {
     NetAdmin,
     /// To open packet sockets (`CAP_NET_RAW`).
     NetRaw,
+    /// To load programs into the kernel (`CAP_BPF`).
+    Bpf,
+    /// To lock memory beyond the limit (`CAP_IPC_LOCK`).
+    IpcLock,
 }
 
 impl Capability {
@@ -21,6 +25,8 @@ impl Capability {
         match self {
             Self::NetAdmin => CapabilitySet::NET_ADMIN,
             Self::NetRaw => CapabilitySet::NET_RAW,
+            Self::Bpf => CapabilitySet::BPF,
+            Self::IpcLock => CapabilitySet::IPC_LOCK,
         }
     }
 }
