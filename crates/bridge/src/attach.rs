@@ -1,8 +1,8 @@
 //! The device, the rights that it takes, and the network behind it.
 //!
-//! Of root's rights only CAP_NET_ADMIN and CAP_NET_RAW are kept while the device is opened, and none afterwards: also
-//! none that a program could get which this process starts. The node, whose threads would otherwise have them, is made
-//! later.
+//! Of root's rights only CAP_NET_ADMIN and CAP_NET_RAW are kept while the device is opened (with AF_XDP also CAP_BPF, for
+//! its program, and CAP_IPC_LOCK, for its memory), and none afterwards: also none that a program could get which this
+//! process starts. The node, whose threads would otherwise have them, is made later.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,11 @@ pub fn attach(config: &BridgeConfig) -> Result<(FrameDevice, Attachment), Bridge
     if v4.is_none() && v6.is_none() {
         return Err(BridgeError::NoAddress);
     }
-    keep_capabilities(&[Capability::NetAdmin, Capability::NetRaw])?;
+    let is_xdp = matches!(config.device, Device::Xdp { .. });
+    let network = [Capability::NetAdmin, Capability::NetRaw];
+    let program = [Capability::Bpf, Capability::IpcLock];
+    let kept = [network.as_slice(), if is_xdp { &program } else { &[] }].concat();
+    keep_capabilities(&kept)?;
     let device = open(config, v4, v6)?;
     keep_capabilities(&[])?;
     let least = if v6.is_some() {
@@ -48,7 +52,7 @@ pub fn attach(config: &BridgeConfig) -> Result<(FrameDevice, Attachment), Bridge
     } else {
         device.hardware_address()
     };
-    let takes = if config.offload {
+    let takes = if config.offload && !is_xdp {
         Takes::ALL
     } else {
         Takes::NOTHING
@@ -121,25 +125,10 @@ fn open(
             device
         }
         Device::Interface { .. } => {
-            let want = Want {
-                v4: v4.and_then(|it| {
-                    if let IpAddr::V4(address) = it.address {
-                        Some(address)
-                    } else {
-                        None
-                    }
-                }),
-                v6: v6.and_then(|it| {
-                    if let IpAddr::V6(address) = it.address {
-                        Some(address)
-                    } else {
-                        None
-                    }
-                }),
-            };
             // Without the header nothing would say that a checksum is open, and between hosts of one machine it is.
-            FrameDevice::interface(name, true, &want)?
+            FrameDevice::interface(name, true, &want(v4, v6))?
         }
+        Device::Xdp { .. } => FrameDevice::xdp(name, &want(v4, v6))?,
     };
     let of_host = RouteSocket::open()
         .and_then(|mut socket| addresses(&mut socket))
@@ -151,6 +140,20 @@ fn open(
     {
         Some(own) => Err(BridgeError::OwnAddress(own)),
         None => Ok(device),
+    }
+}
+
+/// Which frames are for the bridge.
+fn want(v4: Option<Network>, v6: Option<Network>) -> Want {
+    Want {
+        v4: v4.and_then(|it| match it.address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(_) => None,
+        }),
+        v6: v6.and_then(|it| match it.address {
+            IpAddr::V6(address) => Some(address),
+            IpAddr::V4(_) => None,
+        }),
     }
 }
 

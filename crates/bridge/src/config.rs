@@ -51,6 +51,11 @@ pub enum Device {
         /// Its name.
         name: String,
     },
+    /// At an interface, by an `AF_XDP` socket. Whatever [`BridgeConfig::offload`] says, nothing is left to the device.
+    Xdp {
+        /// Its name.
+        name: String,
+    },
 }
 
 impl Device {
@@ -58,7 +63,7 @@ impl Device {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Tap { name, .. } | Self::Interface { name } => name,
+            Self::Tap { name, .. } | Self::Interface { name } | Self::Xdp { name } => name,
         }
     }
 }

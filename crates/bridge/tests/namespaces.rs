@@ -14,11 +14,12 @@ use barewire_edge::{
     Ask, Checksum, Lease, LeaseError, LeaseOptions, PacketHeader, Protocol, Refusal, Takes,
 };
 use barewire_proto::edge::packet::Packet;
+use barewire_sys::frames::FrameError;
 use barewire_sys::process::{Signal, fork_child, send_signal};
 use common::*;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto};
 
-const BOTH: [Kind; 2] = [Kind::Tap, Kind::Interface];
+const ALL: [Kind; 3] = [Kind::Tap, Kind::Interface, Kind::Xdp];
 
 fn peer_socket(place: &Place, is_v6: bool) -> UdpSocket {
     let at = (place.peer_address(is_v6), 0);
@@ -36,7 +37,7 @@ fn peer_listener(place: &Place, is_v6: bool) -> TcpListener {
 fn a_client_exchanges_datagrams_with_a_kernel() {
     everywhere(
         "a_client_exchanges_datagrams_with_a_kernel",
-        &BOTH,
+        &ALL,
         |place| {
             for offload in [false, true] {
                 let bridge = Running::start(place, place.config(offload)).unwrap();
@@ -109,7 +110,7 @@ fn ping(to: IpAddr, payload: &[u8]) {
 
 #[test]
 fn pings_are_answered() {
-    everywhere("pings_are_answered", &BOTH, |place| {
+    everywhere("pings_are_answered", &ALL, |place| {
         let bridge = Running::start(place, place.config(true)).unwrap();
         let pings = place.peer.run(|| {
             for len in [0, 56, 1400] {
@@ -125,7 +126,7 @@ fn pings_are_answered() {
 
 #[test]
 fn a_handshake_by_hand_gets_through() {
-    everywhere("a_handshake_by_hand_gets_through", &BOTH, |place| {
+    everywhere("a_handshake_by_hand_gets_through", &ALL, |place| {
         let bridge = Running::start(place, place.config(true)).unwrap();
         for is_v6 in [false, true] {
             let kernel = peer_listener(place, is_v6);
@@ -165,7 +166,7 @@ fn a_handshake_by_hand_gets_through() {
 
 #[test]
 fn a_kernel_gets_a_large_packet_in_segments() {
-    everywhere("a_kernel_gets_a_large_packet_in_segments", &BOTH, |place| {
+    everywhere("a_kernel_gets_a_large_packet_in_segments", &ALL, |place| {
         for (offload, is_v6) in [(true, false), (true, true), (false, false), (false, true)] {
             let bridge = Running::start(place, place.config(offload)).unwrap();
             let kernel = peer_listener(place, is_v6);
@@ -196,7 +197,9 @@ fn a_kernel_gets_a_large_packet_in_segments() {
             let mut received = vec![0; payload.len()];
             stream.read_exact(&mut received).unwrap();
             assert_eq!(received, payload);
-            assert_eq!(bridge.stop().counters.packets_cut, u64::from(!offload));
+            // By AF_XDP nothing is left to the device.
+            let is_cut = !offload || place.kind == Kind::Xdp;
+            assert_eq!(bridge.stop().counters.packets_cut, u64::from(is_cut));
         }
     });
 }
@@ -205,7 +208,7 @@ fn a_kernel_gets_a_large_packet_in_segments() {
 fn a_server_by_hand_accepts_a_kernel() {
     everywhere(
         "a_server_by_hand_accepts_a_kernel",
-        &[Kind::Interface],
+        &[Kind::Interface, Kind::Xdp],
         |place| {
             let bridge = Running::start(place, place.config(true)).unwrap();
             let mut server = Hand::new(&Ask::listen(Protocol::Tcp, 8080, false));
@@ -421,6 +424,39 @@ fn clients_are_told_when_the_bridge_dies() {
 }
 
 #[test]
+fn no_program_stays_at_the_interface_when_the_bridge_is_killed() {
+    let name = "no_program_stays_at_the_interface_when_the_bridge_is_killed";
+    everywhere(name, &[Kind::Xdp], |place| {
+        let config = place.config(true);
+        let child = fork_child(|| {
+            let mut bridge = Bridge::open(&config).unwrap();
+            let stop = barewire_sys::wake::EventFd::new().unwrap();
+            i32::from(bridge.serve(&stop, &mut |_| {}).is_err())
+        });
+        let child = child.unwrap();
+        let kernel = peer_socket(place, false);
+        let mut client = Hand::new(&udp(kernel.local_addr().unwrap()));
+        client.send(None, b"it works");
+        kernel.recv_from(&mut [0; 10]).unwrap();
+        // What is for the kernel of this host goes to it meanwhile, and what it sends goes out.
+        let own = UdpSocket::bind("10.77.0.2:0").unwrap();
+        own.set_read_timeout(Some(LONG)).unwrap();
+        kernel
+            .send_to(b"for the kernel", own.local_addr().unwrap())
+            .unwrap();
+        let (len, from) = own.recv_from(&mut [0; 100]).unwrap();
+        assert_eq!((len, from), (14, kernel.local_addr().unwrap()));
+        let error = xdp(place).expect_err("it has a program");
+        assert_eq!(error, FrameError::OtherProgram("nic".to_owned()));
+        assert!(error.to_string().contains("ip link"), "{error}");
+        send_signal(child.pid, Signal::Kill).unwrap();
+        child.wait().unwrap();
+        // With a program that is still there, this would be refused.
+        drop(xdp(place).unwrap());
+    });
+}
+
+#[test]
 fn what_is_asked_for_wrongly_is_refused() {
     everywhere(
         "what_is_asked_for_wrongly_is_refused",
@@ -521,7 +557,7 @@ fn tshark_finds_nothing_wrong() {
         return skip(name, "no `tshark`");
     }
     let file = std::env::temp_dir().join(format!("barewire-bridge-{}.pcapng", std::process::id()));
-    everywhere(name, &[Kind::Interface], |place| {
+    everywhere(name, &[Kind::Interface, Kind::Xdp], |place| {
         let capture = place.peer.run(|| {
             let mut tshark = Command::new("tshark");
             tshark

@@ -13,7 +13,7 @@ use barewire_edge::{
 use barewire_tcp::State;
 use common::*;
 
-const BOTH: [Kind; 2] = [Kind::Tap, Kind::Interface];
+const ALL: [Kind; 3] = [Kind::Tap, Kind::Interface, Kind::Xdp];
 
 fn listener(place: &Place, is_v6: bool) -> TcpListener {
     let at = (place.peer_address(is_v6), 0);
@@ -58,7 +58,7 @@ fn exchange(mut stream: EdgeStream, len: usize) {
 
 #[test]
 fn streams_go_to_a_kernel_and_back() {
-    everywhere("streams_go_to_a_kernel_and_back", &BOTH, |place| {
+    everywhere("streams_go_to_a_kernel_and_back", &ALL, |place| {
         for offload in [false, true] {
             let bridge = Running::start(place, place.config(offload)).unwrap();
             for is_v6 in [false, true] {
@@ -128,7 +128,7 @@ fn many_streams_share_a_node() {
 
 #[test]
 fn a_port_where_nobody_listens_refuses() {
-    everywhere("a_port_where_nobody_listens_refuses", &BOTH, |place| {
+    everywhere("a_port_where_nobody_listens_refuses", &ALL, |place| {
         let bridge = Running::start(place, place.config(true)).unwrap();
         let node = Node::new().unwrap();
         let at = SocketAddr::new(place.peer_address(false), 81);
@@ -180,7 +180,7 @@ fn a_bridge_that_goes_ends_its_streams() {
 
 #[test]
 fn a_stream_that_is_dropped_resets_its_peer() {
-    everywhere("a_stream_that_is_dropped_resets_its_peer", &BOTH, |place| {
+    everywhere("a_stream_that_is_dropped_resets_its_peer", &ALL, |place| {
         let bridge = Running::start(place, place.config(true)).unwrap();
         let kernel = listener(place, false);
         let at = kernel.local_addr().unwrap();
@@ -228,7 +228,7 @@ fn pages_come_from_nginx() {
     {
         return skip(test, "no nginx");
     }
-    everywhere(test, &BOTH, |place| {
+    everywhere(test, &ALL, |place| {
         let folder = std::env::temp_dir().join(format!("bw-nginx-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let page = bytes(3_000_000);
@@ -286,7 +286,7 @@ fn kernel_client(place: &Place, at: SocketAddr, len: usize) {
 #[test]
 fn kernels_connect_to_a_program() {
     const CLIENTS: usize = 8;
-    everywhere("kernels_connect_to_a_program", &BOTH, |place| {
+    everywhere("kernels_connect_to_a_program", &ALL, |place| {
         let bridge = Running::start(place, place.config(true)).unwrap();
         let node = Node::new().unwrap();
         let mut edge = Edge::new(&node);
@@ -350,7 +350,7 @@ fn serve_echo(edge: &mut Edge<'_>, connections: usize) {
 
 #[test]
 fn datagrams_go_to_a_kernel_and_back() {
-    everywhere("datagrams_go_to_a_kernel_and_back", &BOTH, |place| {
+    everywhere("datagrams_go_to_a_kernel_and_back", &ALL, |place| {
         for offload in [false, true] {
             let bridge = Running::start(place, place.config(offload)).unwrap();
             let node = Node::new().unwrap();

@@ -14,11 +14,13 @@ Examples:
   barewire bridge --tap bw0 --tap-address 10.0.0.1/24 --address 10.0.0.9/24
   barewire bridge --interface eth1 --address 192.0.2.9/24 --gateway 192.0.2.1
   barewire bridge --interface eth1 --address 192.0.2.9/24 --address 2001:db8::9/64 --user 1000
+  barewire bridge --interface eth1 --xdp --address 192.0.2.9/24
   kill -USR1 PID      print what it has counted, as it also does at its end
 
-Run it as root, or with CAP_NET_ADMIN (--tap) or CAP_NET_RAW (--interface). It gives up all
-capabilities as soon as the device is open. The address must be one that no host has, this one
-included. Programs reach it in the same network namespace.";
+Run it as root, or with CAP_NET_ADMIN (--tap), CAP_NET_RAW (--interface) or CAP_NET_RAW,
+CAP_NET_ADMIN, CAP_BPF and CAP_IPC_LOCK (--xdp). It gives up all capabilities as soon as the
+device is open. The address must be one that no host has, this one included. Programs reach it in
+the same network namespace.";
 
 /// A bridge between ordinary hosts and programs on Barewire, which lease its ports
 #[derive(Clone, Debug, Args)]
@@ -32,6 +34,9 @@ pub struct BridgeArgs {
     /// Be a host at this Ethernet interface, beside the kernel
     #[arg(long, value_name = "NAME", conflicts_with = "tap")]
     interface: Option<String>,
+    /// Take the interface's frames by AF_XDP, with fewer system calls and no offload
+    #[arg(long, requires = "interface", conflicts_with = "tap")]
+    xdp: bool,
     /// The bridge's own address; one of IPv4, one of IPv6 or both
     #[arg(long, value_name = "ADDRESS/PREFIX", required = true)]
     address: Vec<Prefixed>,
@@ -74,9 +79,14 @@ impl BridgeArgs {
                 name: name.clone(),
                 host: self.tap_address.clone(),
             },
-            (None, name) => Device::Interface {
-                name: name.clone().unwrap_or_default(),
-            },
+            (None, name) => {
+                let name = name.clone().unwrap_or_default();
+                if self.xdp {
+                    Device::Xdp { name }
+                } else {
+                    Device::Interface { name }
+                }
+            }
         };
         let policy = if self.anyone {
             Policy::anyone()

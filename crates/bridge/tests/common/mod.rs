@@ -13,6 +13,8 @@ use barewire_bridge::{Bridge, BridgeConfig, BridgeError, Device, Prefixed, Summa
 use barewire_edge::{Ask, Lease, LeaseOptions, PacketHeader, Protocol};
 use barewire_proto::edge::offload::complete;
 use barewire_proto::edge::packet::{Body, Packet, Segment, write_header};
+use barewire_sys::ethtool::set_send_checksums;
+use barewire_sys::frames::{FrameDevice, FrameError, Want};
 use barewire_sys::lan::Lan;
 use barewire_sys::links::{add_address_in, index};
 use barewire_sys::netlink::RouteSocket;
@@ -46,11 +48,13 @@ pub enum Kind {
     Tap,
     /// At an interface; the peer is the kernel of another namespace.
     Interface,
+    /// As `Interface`, by AF_XDP.
+    Xdp,
 }
 
 /// Hosts that are there for a test.
 pub struct Place {
-    kind: Kind,
+    pub kind: Kind,
     /// Where the bridge and its clients are.
     pub home: NetNamespace,
     /// Where the peer is.
@@ -65,12 +69,16 @@ impl Place {
                 let peer = home.run(NetNamespace::current)?;
                 Ok(Place { kind, home, peer })
             }
-            Kind::Interface => {
+            Kind::Interface | Kind::Xdp => {
                 let mut hosts = Lan::pair()?.hosts;
                 let (home, peer) = (hosts.remove(1).net, hosts.remove(0).net);
                 peer.run(|| {
                     let mut socket = RouteSocket::open()?;
                     let nic = index(&mut socket, "nic")?;
+                    if kind == Kind::Xdp {
+                        // As on a line: a cable between namespaces leaves checksums open, and nothing would say so.
+                        set_send_checksums("nic", false)?;
+                    }
                     add_address_in(&mut socket, nic, "fd77::1".parse().unwrap(), 64)
                 })?;
                 Ok(Place { kind, home, peer })
@@ -94,6 +102,9 @@ impl Place {
                 host: vec![prefixed("10.77.0.1/24"), prefixed("fd77::1/64")],
             },
             Kind::Interface => Device::Interface {
+                name: "nic".to_owned(),
+            },
+            Kind::Xdp => Device::Xdp {
                 name: "nic".to_owned(),
             },
         };
@@ -152,6 +163,16 @@ impl Running {
     }
 }
 
+/// Opens the interface of a place by AF_XDP.
+pub fn xdp(place: &Place) -> Result<FrameDevice, FrameError> {
+    let want = Want {
+        v4: Some([10, 77, 0, 9].into()),
+        v6: None,
+    };
+    let opened = place.home.run(|| Ok(FrameDevice::xdp("nic", &want)));
+    opened.unwrap()
+}
+
 /// Does a test in each kind of place where this process may make one, in the bridge's namespace.
 ///
 /// Tests run one after the other: a child that one of them forks would keep the devices of the others open.
@@ -165,6 +186,11 @@ pub fn everywhere(test: &str, kinds: &[Kind], work: impl Fn(&Place) + Sync) {
         };
         if *kind == Kind::Tap && !std::path::Path::new("/dev/net/tun").exists() {
             return skip(test, "no /dev/net/tun");
+        }
+        if *kind == Kind::Xdp {
+            if let Err(FrameError::NoXdp { what, errno }) = xdp(&place) {
+                return skip(test, &format!("no AF_XDP here: {what}: {errno}"));
+            }
         }
         let result = place.home.run(|| {
             work(&place);
