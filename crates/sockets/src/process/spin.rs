@@ -30,6 +30,19 @@ struct Memory {
 }
 
 impl Memory {
+    /// That of this thread, with a budget of at most so long, and whether it may yield.
+    fn at_poll(longest_ns: u64) -> (Self, bool) {
+        MEMORY.with(|cell| {
+            let mut memory = cell.get();
+            let yields = memory.may_yield();
+            memory.budget_ns = memory
+                .budget_ns
+                .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
+            cell.set(memory);
+            (memory, yields)
+        })
+    }
+
     fn may_yield(&mut self) -> bool {
         self.trial.is_free() || self.trial.may_yield(clock::now_ns())
     }
@@ -82,12 +95,7 @@ impl Spin {
         if longest_ns == 0 {
             return false;
         }
-        let mut memory = MEMORY.with(Cell::get);
-        let yields = memory.may_yield();
-        memory.budget_ns = memory
-            .budget_ns
-            .clamp(BUDGET_MIN_NS.min(longest_ns), longest_ns);
-        MEMORY.with(|cell| cell.set(memory));
+        let (memory, yields) = Memory::at_poll(longest_ns);
         self.waited = true;
         self.begin_ns = clock::now_ns();
         let mut shares = false;
