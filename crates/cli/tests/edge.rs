@@ -398,6 +398,50 @@ fn a_reset_is_one_on_the_other_side() {
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
+/// Connects to the gateway as a stranger may, who does not know the token: some are silent, some say something wrong.
+/// Then the program connects to the other host. Says how many strangers were sent away.
+const STRANGERS: &str = "
+import os, socket, sys
+name = '\\0barewire/edge/%016x' % int(os.environ['BAREWIRE_EDGE'].split(';')[1], 16)
+def stranger():
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect(name)
+    return one
+silent = [stranger() for _ in range(400)]
+for wrong in (b'', b'x', b'x' * 48, b'x' * 4096):
+    one = stranger()
+    one.send(wrong or b'x' * 47)
+    assert one.recv(1) == b'', wrong
+far = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+far.sendall(b'hello')
+assert far.recv(1) == b''
+away = 0
+for one in silent:
+    one.setblocking(False)
+    try: away += one.recv(1) == b''
+    except BlockingIOError: pass
+print(away)
+";
+
+#[test]
+fn strangers_at_the_gateway_keep_nobody_away() {
+    const NAME: &str = "strangers_at_the_gateway_keep_nobody_away";
+    if is_missing(NAME, "python3") {
+        return;
+    }
+    let Some(place) = Place::new(NAME) else {
+        return;
+    };
+    let (listener, at) = place.listener();
+    let port = at.port().to_string();
+    let program = place.edge(&["python3", "-c", STRANGERS, PEER, &port]);
+    let mut stream = accept(&listener);
+    hello(&mut stream);
+    drop(stream);
+    let away: usize = said(&finish(program)).trim().parse().unwrap();
+    assert!((100..400).contains(&away), "{away} of 400");
+}
+
 #[test]
 fn a_program_that_is_killed_leaves_nothing() {
     const NAME: &str = "a_program_that_is_killed_leaves_nothing";

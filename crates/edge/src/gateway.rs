@@ -31,7 +31,7 @@ use barewire_sys::wake::{Epoll, EpollEvent, Interest};
 use barewire_tcp::State;
 use known::Known;
 use pair::{Fate, Pair};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -43,6 +43,10 @@ const TOKEN_PROGRAM: u64 = u64::MAX - 2;
 
 /// How many requests may wait to be accepted.
 const REQUESTS_MAX: i32 = 1024;
+/// How many may have connected without saying anything yet. Any user can connect; only who knows the token is heard.
+const SILENT_MAX: usize = 256;
+/// So many requests are accepted before others have their turn.
+const TURN: usize = 64;
 /// How many connections of others may be on the way to a listener of the program.
 const BACKLOG: usize = 128;
 /// How long connections have for their last bytes, once the program is gone.
@@ -92,7 +96,7 @@ pub struct Gateway<'n> {
     v4: Pending,
     v6: Option<Pending>,
     requests: Listener,
-    asking: HashMap<u64, Socket>,
+    asking: BTreeMap<u64, Socket>,
     epoll: Epoll,
     pairs: HashMap<ConnectionId, Pair>,
     by_token: HashMap<u64, ConnectionId>,
@@ -154,7 +158,7 @@ impl<'n> Gateway<'n> {
             v4,
             v6,
             requests,
-            asking: HashMap::new(),
+            asking: BTreeMap::new(),
             epoll,
             pairs: HashMap::new(),
             by_token: HashMap::new(),
@@ -212,16 +216,7 @@ impl<'n> Gateway<'n> {
     fn handle(&mut self, event: &EpollEvent) -> Result<(), GatewayError> {
         match event.token {
             TOKEN_NODE => {}
-            TOKEN_REQUESTS => {
-                // Without descriptors, a request waits until some are free again.
-                while let Ok(Some(socket)) = self.requests.accept() {
-                    let token = self.token();
-                    if self.epoll.add(&socket, token, Interest::READ).is_ok() {
-                        self.asking.insert(token, socket);
-                        self.hear(token);
-                    }
-                }
-            }
+            TOKEN_REQUESTS => self.take_requests(),
             TOKEN_PROGRAM => {
                 if let Some(program) = self.program.take() {
                     self.epoll.remove(&program)?;
@@ -238,6 +233,24 @@ impl<'n> Gateway<'n> {
             }
         }
         Ok(())
+    }
+
+    /// Accepts some who ask for something. Without descriptors, they wait until some are free again.
+    fn take_requests(&mut self) {
+        for _ in 0..TURN {
+            let Ok(Some(socket)) = self.requests.accept() else {
+                return;
+            };
+            let token = self.token();
+            if self.epoll.add(&socket, token, Interest::READ).is_ok() {
+                self.asking.insert(token, socket);
+                self.hear(token);
+            }
+            if self.asking.len() > SILENT_MAX {
+                // Who is silent for longest is no socket of the program: those ask at once.
+                self.asking.pop_first();
+            }
+        }
     }
 
     fn token(&mut self) -> u64 {
@@ -535,6 +548,7 @@ fn of_transport(error: barewire_tcp::Error) -> i32 {
         Error::Refused => e::REFUSED,
         Error::Reset => e::RESET,
         Error::TimedOut => e::TIMED_OUT,
+        Error::Unreachable => e::HOST_UNREACHABLE,
         Error::Aborted => e::ABORTED,
         Error::BadAddress(_) => e::NETWORK_UNREACHABLE,
         _ => e::IO,
