@@ -49,13 +49,13 @@ pub struct RunArgs {
     /// With --why: report as JSON, an object a line
     #[arg(long, requires = "why")]
     pub json: bool,
-    /// Connect to other hosts through the bridge of this name [bridge]
+    /// Connect to other hosts by this bridge [bridge]
     #[cfg(feature = "full")]
     #[arg(long, value_name = "BRIDGE", num_args = 0..=1, require_equals = true, default_missing_value = "bridge")]
     pub edge: Option<String>,
-    /// With --edge: only to hosts of this network; may be repeated
+    /// With --edge: only to this network; may be repeated
     #[cfg(feature = "full")]
-    #[arg(long, value_name = "ADDRESS/PREFIX", requires = "edge", value_parser = super::edge::network)]
+    #[arg(long, value_name = "NETWORK", requires = "edge", value_parser = super::edge::network)]
     pub edge_net: Vec<barewire_proto::edge::program::Network>,
     /// Print nothing if the program cannot be accelerated
     #[arg(short, long)]
