@@ -177,6 +177,21 @@ fn windows_of_mpi_with_1_to_4_ranks() {
     }
 }
 
+/// `mpirun` gives the status of the rank whose end it sees first. That is the killed one (128 and the signal), or one that
+/// was told of its end by an error and so ended, too. It is not the 124 of a time-out.
+#[track_caller]
+fn assert_ended_by_the_death(output: &Output) {
+    let told = said(output);
+    match output.status.code() {
+        Some(137) => {}
+        Some(0 | 124) | None => panic!("{}: {told}", output.status),
+        Some(_) => {
+            let names_error = ["MPI_ERR_", "provider err_code = 104"];
+            assert!(names_error.iter().any(|it| told.contains(it)), "{told}");
+        }
+    }
+}
+
 /// Open MPI ends a rank whose access to a window fails. Without the option `--enable-recovery`, `mpirun` ends the others.
 #[test]
 fn a_rank_that_is_killed_in_a_window_ends_the_job() {
@@ -184,7 +199,7 @@ fn a_rank_that_is_killed_in_a_window_ends_the_job() {
     if let Some(_one) = mpi(test) {
         let program = compile("mpicc", "kill_window", &[]);
         let output = mpirun_for_windows(3).arg(&program).output().unwrap();
-        assert_eq!(output.status.code(), Some(137), "{}", said(&output));
+        assert_ended_by_the_death(&output);
         let mut mpirun = mpirun_for_windows(3);
         let output = mpirun.arg("--enable-recovery").arg(&program).output();
         let told = said(&output.unwrap());
@@ -208,9 +223,7 @@ fn a_killed_rank_ends_the_job_and_leaves_nothing() {
         let program = compile("mpicc", "kill", &[]);
         let before = shared_memory();
         let output = mpirun(4).arg(&program).output().unwrap();
-        let told = said(&output);
-        // 128 and the signal, and not the 124 of a time-out.
-        assert_eq!(output.status.code(), Some(137), "{told}");
+        assert_ended_by_the_death(&output);
         let ours = |name: &std::ffi::OsString| !before.contains(name);
         let left: Vec<_> = shared_memory().into_iter().filter(ours).collect();
         assert!(left.is_empty(), "{left:?}");
