@@ -124,6 +124,24 @@ fn assert_ok(output: &Output) {
     assert!(output.status.success() && ok, "{}", said(output));
 }
 
+/// Runs a job, which must end well.
+///
+/// A rank that ends waits two seconds for `mpirun` to note it (`PMIx_Finalize`), and then goes. On a machine that is busy
+/// enough, `mpirun` notes it later, and takes it for one that has not said farewell. Only then is the job run again.
+#[track_caller]
+fn assert_job_ok(mut job: Command) {
+    for _ in 0..3 {
+        let output = job.output().unwrap();
+        let is_unnoted = said(&output).contains("exiting improperly")
+            && output.stdout.starts_with(b"ok\n")
+            && output.status.code() == Some(1);
+        if !is_unnoted {
+            return assert_ok(&output);
+        }
+    }
+    panic!("three times `mpirun` has not noted the end of a rank");
+}
+
 /// Whether Open MPI is there. One job at a time: they would only wait for each other's processors, and one of them looks
 /// at what is left of it.
 fn mpi(test: &str) -> Option<MutexGuard<'static, ()>> {
@@ -150,7 +168,9 @@ fn operations_of_mpi_with_1_to_8_ranks() {
     if let Some(_one) = mpi("operations_of_mpi_with_1_to_8_ranks") {
         let program = compile("mpicc", "basic", &[]);
         for ranks in [1, 2, 3, 8] {
-            assert_ok(&mpirun(ranks).arg(&program).output().unwrap());
+            let mut mpirun = mpirun(ranks);
+            mpirun.arg(&program);
+            assert_job_ok(mpirun);
         }
     }
 }
@@ -159,7 +179,9 @@ fn operations_of_mpi_with_1_to_8_ranks() {
 fn operations_of_mpi_from_any_thread() {
     if let Some(_one) = mpi("operations_of_mpi_from_any_thread") {
         let program = compile("mpicc", "basic", &[]);
-        assert_ok(&mpirun(2).arg(&program).arg("multiple").output().unwrap());
+        let mut mpirun = mpirun(2);
+        mpirun.arg(&program).arg("multiple");
+        assert_job_ok(mpirun);
     }
 }
 
@@ -171,7 +193,8 @@ fn windows_of_mpi_with_1_to_4_ranks() {
             // Windows of memory that the program has, and of memory that Open MPI makes.
             for kind in ["create", "allocate"] {
                 let mut mpirun = mpirun_for_windows(ranks);
-                assert_ok(&mpirun.arg(&program).arg(kind).output().unwrap());
+                mpirun.arg(&program).arg(kind);
+                assert_job_ok(mpirun);
             }
         }
     }
@@ -186,7 +209,8 @@ fn assert_ended_by_the_death(output: &Output) {
         Some(137) => {}
         Some(0 | 124) | None => panic!("{}: {told}", output.status),
         Some(_) => {
-            let names_error = ["MPI_ERR_", "provider err_code = 104"];
+            // 104: the connection was there; 113: it was about to be made.
+            let names_error = ["MPI_ERR_", "err_code = 104", "err_code = 113"];
             assert!(names_error.iter().any(|it| told.contains(it)), "{told}");
         }
     }
