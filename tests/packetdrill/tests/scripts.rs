@@ -42,11 +42,10 @@ fn skip(reason: &str) {
     }
 }
 
-/// The library under test, which lies beside the folder of this test.
+/// The library under test, which cargo puts beside this test.
 fn library() -> PathBuf {
     let test = env::current_exe().expect("this test");
-    let folder = test.parent().and_then(Path::parent).expect("its folder");
-    folder.join("libbarewire_packetdrill.so")
+    test.with_file_name("libbarewire_packetdrill.so")
 }
 
 /// All scripts, by name.
