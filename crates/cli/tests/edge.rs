@@ -73,6 +73,12 @@ impl Place {
         })
     }
 
+    /// One, if these programs are installed, too.
+    fn with(test: &str, programs: &[&str]) -> Option<Place> {
+        let missing = programs.iter().any(|program| is_missing(test, program));
+        if missing { None } else { Place::new(test) }
+    }
+
     /// A program under `run --edge`.
     fn edge(&self, program: &[&str]) -> Running {
         let mut command = barewire(&[&["run", "--edge", "--"], program].concat());
@@ -201,10 +207,7 @@ server.serve_forever()";
 #[test]
 fn curl_gets_pages_through_the_bridge() {
     const NAME: &str = "curl_gets_pages_through_the_bridge";
-    if is_missing(NAME, "curl") || is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["curl", "python3"]) else {
         return;
     };
     let (folder, bytes) = Folder::new("curl");
@@ -308,10 +311,7 @@ print('ok')
 #[test]
 fn sockets_do_what_the_kernels_do() {
     const NAME: &str = "sockets_do_what_the_kernels_do";
-    if is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["python3"]) else {
         return;
     };
     let (listener, at) = place.listener();
@@ -371,10 +371,7 @@ fn kill(pid: i32) {
 #[test]
 fn a_reset_is_one_on_the_other_side() {
     const NAME: &str = "a_reset_is_one_on_the_other_side";
-    if is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["python3"]) else {
         return;
     };
     let (listener, at) = place.listener();
@@ -426,10 +423,7 @@ print(away)
 #[test]
 fn strangers_at_the_gateway_keep_nobody_away() {
     const NAME: &str = "strangers_at_the_gateway_keep_nobody_away";
-    if is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["python3"]) else {
         return;
     };
     let (listener, at) = place.listener();
@@ -445,10 +439,7 @@ fn strangers_at_the_gateway_keep_nobody_away() {
 #[test]
 fn a_program_that_is_killed_leaves_nothing() {
     const NAME: &str = "a_program_that_is_killed_leaves_nothing";
-    if is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["python3"]) else {
         return;
     };
     let (listener, at) = place.listener();
@@ -474,10 +465,7 @@ fn a_program_that_is_killed_leaves_nothing() {
 #[test]
 fn other_hosts_reach_a_program_that_listens() {
     const NAME: &str = "other_hosts_reach_a_program_that_listens";
-    if is_missing(NAME, "curl") || is_missing(NAME, "python3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["curl", "python3"]) else {
         return;
     };
     let (folder, bytes) = Folder::new("listens");
@@ -519,10 +507,7 @@ fn other_hosts_reach_a_program_that_listens() {
 #[test]
 fn iperf3_sends_and_receives() {
     const NAME: &str = "iperf3_sends_and_receives";
-    if is_missing(NAME, "iperf3") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["iperf3"]) else {
         return;
     };
     let mut server = Command::new("iperf3");
@@ -548,10 +533,7 @@ fn iperf3_sends_and_receives() {
 #[test]
 fn redis_answers() {
     const NAME: &str = "redis_answers";
-    if is_missing(NAME, "redis-server") || is_missing(NAME, "redis-benchmark") {
-        return;
-    }
-    let Some(place) = Place::new(NAME) else {
+    let Some(place) = Place::with(NAME, &["redis-server", "redis-benchmark"]) else {
         return;
     };
     let mut server = Command::new("redis-server");

@@ -90,7 +90,6 @@ pub struct GatewayOptions {
 #[derive(Debug)]
 pub struct Gateway<'n> {
     edge: Edge<'n>,
-    node: &'n Node,
     options: StreamOptions,
     place: Place,
     v4: Pending,
@@ -149,7 +148,6 @@ impl<'n> Gateway<'n> {
         epoll.add(&program, TOKEN_PROGRAM, Interest::READ)?;
         Ok(Self {
             edge: Edge::new(node),
-            node,
             options: StreamOptions {
                 lease,
                 ..StreamOptions::default()
@@ -457,12 +455,6 @@ impl<'n> Gateway<'n> {
         }
         self.again.remove(&id);
         self.edge.remove(id);
-    }
-
-    /// The node whose connections it has.
-    #[must_use]
-    pub fn node(&self) -> &'n Node {
-        self.node
     }
 }
 

@@ -45,9 +45,17 @@
 //!
 //! # The variable
 //!
-//! Fields with a semicolon between them; `-` stands for one that is missing: the version 1, the number in the name of
-//! the gateway's Unix socket in hexadecimal, its user, the token in hexadecimal, where sockets connect to over IPv4,
-//! and over IPv6, the bridge's addresses of IPv4 and IPv6, and networks as `ADDRESS/PREFIX`, separated by commas.
+//! Fields with a semicolon between them. `-` stands for one that is missing.
+//!
+//! | field | what |
+//! |---|---|
+//! | 1 | the version: 1 |
+//! | 2 | the number in the name of the gateway's Unix socket, in hexadecimal |
+//! | 3 | the gateway's user |
+//! | 4 | the token, in hexadecimal |
+//! | 5, 6 | where sockets connect to, over IPv4 and over IPv6 |
+//! | 7, 8 | the bridge's addresses of IPv4 and of IPv6 |
+//! | 9 | networks as `ADDRESS/PREFIX`, separated by commas |
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};

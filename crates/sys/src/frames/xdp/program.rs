@@ -11,8 +11,8 @@
 //! | 4..8 | `value` | a number, in the machine's byte order |
 //!
 //! The whole program, for both versions of IP. `a` is our address of IPv4, `b` that of IPv6 with its words `b0` to `b3`,
-//! and `s` its solicited-node address `ff02::1:ffXX:XXXX` (RFC 4291, 2.7.1). Words of a frame are compared as they lie in
-//! memory. Without an address, its lines are not there; with neither, only the last two are.
+//! and `s` its solicited-node address: `ff02::1:ff00:0` with the last three bytes of `b` (RFC 4291, 2.7.1). Words of a frame
+//! are compared as they lie in memory. Without an address, its lines are not there; with neither, only the last two are.
 //!
 //! | line | instruction | why |
 //! |---|---|---|
