@@ -61,7 +61,7 @@ what_failed() {
     # A test of cargo's tells what it said under "---- NAME stdout ----". A program of tests that was killed has an
     # error of cargo's alone, and pytest's summary has its own lines.
     told=$(awk '/^---- .* stdout ----$/ { lines = 15 } lines > 0 { print "  " $0; lines--; next }
-        /^error: test failed/ || /signal: / || /^FAILED / { print "  " $0 }' "$2" | cut -c1-500 | head -n 120)
+        /^error: test failed/ || /signal: / || /: still running after / || /^FAILED / { print "  " $0 }' "$2" | cut -c1-500 | head -n 120)
     [ -n "$told" ] || told=$(tail -n 15 "$2" | cut -c1-500 | sed 's/^/  /')
     printf 'failed in %s:\n%s\n' "$1" "$told"
 }

@@ -34,6 +34,8 @@ mod hybrid_ends;
 mod hybrid_memory;
 #[path = "loom/hybrid_short.rs"]
 mod hybrid_short;
+#[path = "loom/one_worker.rs"]
+mod one_worker_model;
 #[path = "loom/ring.rs"]
 mod ring;
 #[path = "loom/waiting.rs"]
@@ -45,6 +47,17 @@ mod free_places;
 
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
+
+/// Of the links to other hosts, with loom's lock and atomics.
+#[path = "../../barewire/src/remote/one_worker.rs"]
+mod one_worker;
+
+mod remote {
+    pub(crate) mod sync {
+        pub(crate) use loom::sync::atomic::{AtomicU8, Ordering, fence};
+        pub(crate) use loom::sync::{Mutex, MutexGuard};
+    }
 }
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -277,6 +277,11 @@ impl DrivenSet {
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             return false;
         }
+        self.watch()
+    }
+
+    /// Has the node's own thread drive all as soon as nobody polls. `false` if there is no such thread.
+    pub fn watch(&self) -> bool {
         let Some(bell) = self.thread_bell.get() else {
             return false;
         };

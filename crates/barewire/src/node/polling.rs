@@ -189,8 +189,11 @@ impl NodeCore {
         // SeqCst fence, which pairs with that in `note_disarmed`.
         fence(Ordering::SeqCst);
         self.base.driven.leave_to_thread();
-        // Has the carriers' descriptors tell. If one has something that it does not show, the thread drives it.
-        self.base.driven.may_sleep();
+        // Has the carriers' descriptors tell.
+        if !self.base.driven.may_sleep() {
+            // One has something that its descriptor does not show.
+            self.base.driven.watch();
+        }
         self.rearm();
         let found = self.collect(max, put);
         if found > 0 {

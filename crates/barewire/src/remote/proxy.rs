@@ -19,8 +19,7 @@ mod inner;
 mod to_host;
 mod to_node;
 
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use barewire_carrier::{Carrier, Sleep};
 use barewire_sys::clock::monotonic_ns;
@@ -32,6 +31,7 @@ use crate::links::far::Far;
 use crate::links::unconfirmed::Unconfirmed;
 use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
+use crate::remote::one_worker::OneWorker;
 use crate::remote::proxy::inner::{Inner, Shared, Stage};
 
 pub(crate) use crate::remote::proxy::inner::OfNode;
@@ -43,12 +43,10 @@ const BOTH: u8 = 3;
 
 /// A proxy.
 pub(crate) struct Proxy {
-    inner: Mutex<Inner>,
+    inner: OneWorker<Inner>,
     shared: Arc<Shared>,
     far: Arc<Far>,
     firings: Arc<Firings>,
-    /// What others wanted while a thread was at work.
-    wanted: AtomicU8,
 }
 
 impl Proxy {
@@ -60,23 +58,15 @@ impl Proxy {
         let proxy = Proxy {
             far: Arc::clone(&inner.far),
             firings: Arc::clone(&inner.firings),
-            inner: Mutex::new(inner),
+            inner: OneWorker::new(inner),
             shared,
-            wanted: AtomicU8::new(0),
         };
         Ok((Arc::new(proxy), for_node))
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn try_inner(&self) -> Option<MutexGuard<'_, Inner>> {
-        match self.inner.try_lock() {
-            Ok(inner) => Some(inner),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// Waits for the lock. What others want meanwhile is done after `f`.
+    fn with<R>(&self, f: impl FnOnce(&mut Inner) -> R) -> R {
+        self.inner.with(f, Inner::work)
     }
 
     /// The other host was reached, greetings have been exchanged: from now on there is a link.
@@ -89,15 +79,15 @@ impl Proxy {
         theirs: &Greeting,
         peer: RemotePeer,
     ) -> Result<()> {
-        let mut inner = self.inner();
-        self.shared.set_peer(peer, &inner.of_node.counters);
-        let set = Arc::clone(inner.set());
-        if let Err(error) = inner.begin(carrier, theirs) {
-            inner.end(Some(error.clone()));
-            return Err(error);
-        }
-        inner.ping();
-        drop(inner);
+        let set = self.with(|inner| {
+            self.shared.set_peer(peer, &inner.of_node.counters);
+            if let Err(error) = inner.begin(carrier, theirs) {
+                inner.end(Some(error.clone()));
+                return Err(error);
+            }
+            inner.ping();
+            Ok(Arc::clone(inner.set()))
+        })?;
         if !set.add(Arc::clone(self) as Arc<dyn Driven>) {
             self.give_up(Error::Closed);
             return Err(Error::Closed);
@@ -108,61 +98,39 @@ impl Proxy {
 
     /// The other host could not be reached.
     pub fn give_up(&self, error: Error) {
-        self.inner().end(Some(error));
-    }
-
-    /// Has one thread work: this one, or the one that is at it already and then does it once more.
-    fn work(&self, wanted: u8) {
-        let mut wanted = wanted;
-        loop {
-            let mut found = self.try_inner();
-            if found.is_none() {
-                // SeqCst, which pairs with the swap and the load below: either the thread at work sees this after it
-                // has unlocked, or we find it unlocked.
-                self.wanted.fetch_or(wanted, Ordering::SeqCst);
-                found = self.try_inner();
-            }
-            let Some(mut inner) = found else { return };
-            // SeqCst pairs with `fetch_or` above.
-            wanted |= self.wanted.swap(0, Ordering::SeqCst);
-            inner.turn(wanted & BOTH == BOTH);
-            drop(inner);
-            // SeqCst pairs with `fetch_or` above.
-            if self.wanted.load(Ordering::SeqCst) == 0 {
-                return;
-            }
-            wanted = 0;
-        }
+        self.with(|inner| inner.end(Some(error)));
     }
 }
 
 impl Driven for Proxy {
     fn push(&self) {
-        self.work(SEND);
+        self.inner.work(SEND, Inner::work);
     }
 
     fn drive(&self) {
-        self.work(BOTH);
+        self.inner.work(BOTH, Inner::work);
     }
 
     fn settle(&self) {
-        self.inner().turn(true);
-        // What others wanted meanwhile.
-        self.push();
+        self.with(|inner| inner.turn(true));
     }
 
     fn tick(&self, ping_after_ns: u64, lost_after_ns: u64) {
         // What has arrived meanwhile counts.
         self.drive();
-        let mut inner = self.inner();
-        inner.check_times(monotonic_ns(), ping_after_ns, lost_after_ns);
-        drop(inner);
+        self.with(|inner| inner.check_times(monotonic_ns(), ping_after_ns, lost_after_ns));
         // What is owed to the other host.
         self.push();
     }
 
     fn may_sleep(&self) -> bool {
-        self.inner().before_sleep_on_set() != Sleep::NotYet
+        let mut was_left = false;
+        let after = |inner: &mut Inner, bits| {
+            was_left = true;
+            inner.work(bits);
+        };
+        let sleep = self.inner.with(Inner::before_sleep_on_set, after);
+        sleep != Sleep::NotYet && !was_left
     }
 
     fn has_ended(&self) -> bool {
@@ -196,6 +164,11 @@ impl Driven for Proxy {
 }
 
 impl Inner {
+    /// Does the work of these bits.
+    fn work(&mut self, bits: u8) {
+        self.turn(bits & BOTH == BOTH);
+    }
+
     /// Does what there is to do; `both`: stores what has arrived, too.
     pub(super) fn turn(&mut self, both: bool) {
         if self.carrier.is_none() {
