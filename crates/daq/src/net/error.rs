@@ -24,7 +24,11 @@ impl NetError {
     /// Whether this says no more than that nobody has answered yet.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Ring(barewire::Error::Timeout))
+        match self {
+            Self::Ring(error) => matches!(error, barewire::Error::Timeout),
+            Self::Tcp(error) => error.kind() == std::io::ErrorKind::TimedOut,
+            _ => false,
+        }
     }
 
     /// Whether somebody listens there already.

@@ -18,17 +18,28 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Connects.
+    /// Connects, also to a manager that is too busy to answer at once.
     ///
     /// # Errors
     ///
-    /// There is no manager.
+    /// There is no manager, or it does not answer in time.
     pub fn connect(config: &Config) -> Result<Self, PartError> {
         let mut net = Net::new(config)?;
         let address = Address::of_manager(config);
-        let link = net
-            .connect(&address)
-            .map_err(|_| PartError::NoRun(address.clone()))?;
+        let patience = system_time(config.patience);
+        let deadline = Instant::now() + patience;
+        let link = loop {
+            match net.connect(&address) {
+                Ok(link) => break link,
+                // Somebody listens, and is busy.
+                Err(error) if error.is_timeout() => {
+                    if Instant::now() > deadline {
+                        return Err(missing(&address, patience, error));
+                    }
+                }
+                Err(_) => return Err(PartError::NoRun(address)),
+            }
+        };
         let mut outbox = Outbox::default();
         outbox.push(&hello(config, Role::Operator));
         Ok(Self {
