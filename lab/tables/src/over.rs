@@ -104,11 +104,12 @@ pub(crate) struct Amount<'a> {
 }
 
 impl<'a> Amount<'a> {
-    /// Reads `12.5 us`, `7`, `-3`. A text that has no number in front is none.
+    /// Reads `12.5 us`, `7`, `-3`, `1e-4`. A text that has no number in front is none.
     pub fn read(text: &'a str) -> Option<Amount<'a>> {
         let text = text.trim();
         let is_number = |c: char| c.is_ascii_digit() || ".-+".contains(c);
         let end = text.find(|c| !is_number(c)).unwrap_or(text.len());
+        let end = end + exponent_len(&text[end..]);
         let number = text[..end].parse::<f64>().ok()?;
         let unit = text[end..].trim();
         let is_unit = unit.is_empty() || unit.starts_with(|c: char| c.is_alphabetic() || c == '%');
@@ -121,6 +122,20 @@ impl<'a> Amount<'a> {
             true => Some(self.number),
             false => Some(self.number * ratio(self.unit, unit)?),
         }
+    }
+}
+
+/// The length of the exponent that `text` begins with, as in `e-4` or `E3`; 0 if it begins with
+/// none. An `e` without a digit behind it begins a unit.
+fn exponent_len(text: &str) -> usize {
+    let Some(rest) = text.strip_prefix(['e', 'E']) else {
+        return 0;
+    };
+    let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    let digits_len = digits.bytes().take_while(u8::is_ascii_digit).count();
+    match digits_len {
+        0 => 0,
+        _ => text.len() - digits.len() + digits_len,
     }
 }
 
@@ -309,6 +324,9 @@ mod tests {
             ("1 KiB..1 MiB*32", "1 KiB|32 KiB|1024 KiB"),
             ("1..10 step 4", "1|5|9"),
             ("3..3", "3"),
+            ("1e-4..1e-2 times 10", "0.0001|0.001|0.01"),
+            ("0, 1e-4", "0|1e-4"),
+            ("1e0 us..3E0 us", "1 us|2 us|3 us"),
             ("../a.toml", "../a.toml"),
             ("512 Mbit/s,fast", "512 Mbit/s|fast"),
         ] {
@@ -351,6 +369,24 @@ mod tests {
         assert_eq!(in_unit("2 km", "m"), None);
         assert!(Amount::read("fast").is_none());
         assert!(Amount::read("1.2.3").is_none());
+    }
+
+    #[test]
+    fn an_exponent_belongs_to_the_number() {
+        for (text, number, unit) in [
+            ("1e-4", 1e-4, ""),
+            ("-2.5E+3", -2500.0, ""),
+            ("1e3us", 1000.0, "us"),
+            ("1e3 us", 1000.0, "us"),
+            ("7 e", 7.0, "e"),
+            ("7e", 7.0, "e"),
+            ("7e-", 7.0, "e-"),
+            ("7 e3", 7.0, "e3"),
+        ] {
+            assert_eq!(Amount::read(text), Some(Amount { number, unit }), "{text}");
+        }
+        assert!(Amount::read("1e999").is_none());
+        assert!(Amount::read("e3").is_none());
     }
 
     proptest! {

@@ -224,3 +224,12 @@ fn values_of_a_sweep_without_a_common_unit_are_names() {
     assert_eq!(entries(&["1", "x"]).1[0], Entry::Text("1".into()));
     assert_eq!(entries(&["1 us", "1 B"]).0, "");
 }
+
+#[test]
+fn values_of_a_sweep_with_an_exponent_are_numbers() {
+    let over: Over = "links.cable.loss=1e-4, 0, 0.001".parse().unwrap();
+    let (column, entries) = over.column();
+    assert_eq!(column.unit, "");
+    let numbers: Vec<_> = entries.iter().map(Entry::number).collect();
+    assert_eq!(numbers, [Some(1e-4), Some(0.0), Some(0.001)]);
+}

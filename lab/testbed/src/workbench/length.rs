@@ -35,8 +35,9 @@ impl FromStr for Length {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-        let (number, unit) = text.split_at(end.unwrap_or(text.len()));
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let end = text.find(|c| !is_number(c)).unwrap_or(text.len());
+        let (number, unit) = text.split_at(end + exponent_len(&text[end..]));
         let number: f64 = number
             .parse()
             .map_err(|_| "not a length, as in \"10 km\"")?;
@@ -52,6 +53,16 @@ impl FromStr for Length {
             return Err("longer than anything on earth");
         }
         Ok(Self { mm: mm as u64 })
+    }
+}
+
+/// The length of an exponent at the beginning of `text`, `e3` or `e-2`; 0 without one.
+fn exponent_len(text: &str) -> usize {
+    let rest = text.strip_prefix(['e', 'E']).unwrap_or_default();
+    let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    match digits.bytes().take_while(u8::is_ascii_digit).count() {
+        0 => 0,
+        count => text.len() - digits.len() + count,
     }
 }
 
@@ -76,8 +87,15 @@ mod tests {
             length("30 m").map(|l| l.delay(per_km)),
             Ok(Duration::from_ns(150))
         );
+        assert_eq!(length("1e1 km"), Ok(Length::from_km(10)));
+        assert_eq!(length("1e-3km"), length("1 m"));
+        assert_eq!(length("2.5E+2 cm"), length("2.5 m"));
         for bad in [
             "",
+            "1e",
+            "1e m",
+            "1e- m",
+            "1e300 km",
             "km",
             "10",
             "-3 m",
