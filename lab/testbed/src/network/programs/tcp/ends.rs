@@ -79,6 +79,30 @@ pub(super) enum Look {
     End(usize),
 }
 
+/// A program that has ends, and looks at what comes to them.
+pub(super) trait Looks {
+    fn ends(&mut self) -> &mut Ends;
+
+    /// Does what follows.
+    fn look(&mut self, look: Look, desk: &mut Hands<'_>);
+}
+
+/// Tells a program what has happened at `host`. Once it has looked at all that follows, packets go
+/// out, which may give it more to look at.
+pub(super) fn note(program: &mut impl Looks, host: u16, note: Note, desk: &mut Hands<'_>) {
+    program.ends().note(host, note, desk);
+    loop {
+        while let Some(look) = program.ends().looks.pop_front() {
+            program.look(look, desk);
+        }
+        let ends = program.ends();
+        ends.send(host, desk);
+        if ends.looks.is_empty() {
+            return;
+        }
+    }
+}
+
 #[derive(Debug)]
 struct End {
     tcp: Option<Tcp>,
@@ -197,7 +221,7 @@ impl Ends {
     }
 
     /// Takes what a host says, and notes what the program has to look at.
-    pub(super) fn note(&mut self, host: u16, note: Note, desk: &mut Hands<'_>) {
+    fn note(&mut self, host: u16, note: Note, desk: &mut Hands<'_>) {
         match note {
             Note::Received(message) if !self.spec.work.is_zero() => {
                 desk.bench.work(host, message, self.spec.work);
@@ -207,16 +231,6 @@ impl Ends {
             Note::Tick(connection) => self.looks.push_back(Look::Tick(connection as usize)),
             Note::Returned(_) => {}
         }
-    }
-
-    /// What the program has to look at next. Once there is nothing, packets go out.
-    pub(super) fn look(&mut self) -> Option<Look> {
-        self.looks.pop_front()
-    }
-
-    /// Whether there is more to look at.
-    pub(super) fn has_looks(&self) -> bool {
-        !self.looks.is_empty()
     }
 
     fn packet(&mut self, message: u32, desk: &mut Hands<'_>) {
@@ -260,7 +274,7 @@ impl Ends {
     }
 
     /// Gives the host of each end its next packet, if it has none.
-    pub(super) fn send(&mut self, host: u16, desk: &mut Hands<'_>) {
+    fn send(&mut self, host: u16, desk: &mut Hands<'_>) {
         while !desk.has_posted(host) {
             let place = self.places.get_mut(&host);
             let Some(end) = place.and_then(|place| place.ready.pop_front()) else {

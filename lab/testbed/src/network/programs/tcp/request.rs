@@ -5,7 +5,7 @@ use barewire_tcp::{State, Tcp};
 use barewire_units::{Duration, Instant, Rng};
 
 use super::super::program::{Hands, Program, Tables};
-use super::ends::{Ends, Look, TcpSpec};
+use super::ends::{self, Ends, Look, Looks, TcpSpec};
 use crate::figures::{mean, p99, seconds, us};
 use crate::workbench::bench::{Bench, Note};
 
@@ -194,25 +194,26 @@ impl TcpRequest {
     }
 }
 
+impl Looks for TcpRequest {
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
+    }
+
+    fn look(&mut self, look: Look, desk: &mut Hands<'_>) {
+        match look {
+            Look::Tick(connection) => self.tick(connection, desk),
+            Look::End(end) => self.serve(end, desk),
+        }
+    }
+}
+
 impl Program for TcpRequest {
     fn begin(&mut self, desk: &mut Hands<'_>) {
         self.ends.begin(desk);
     }
 
     fn note(&mut self, host: u16, note: Note, desk: &mut Hands<'_>) {
-        self.ends.note(host, note, desk);
-        loop {
-            match self.ends.look() {
-                Some(Look::Tick(connection)) => self.tick(connection, desk),
-                Some(Look::End(end)) => self.serve(end, desk),
-                None => {
-                    self.ends.send(host, desk);
-                    if !self.ends.has_looks() {
-                        return;
-                    }
-                }
-            }
-        }
+        ends::note(self, host, note, desk);
     }
 
     fn lost(&mut self, message: u32, desk: &mut Hands<'_>) {

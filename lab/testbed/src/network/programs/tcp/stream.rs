@@ -4,7 +4,7 @@ use barewire_tcp::State;
 use barewire_units::{Instant, Rng};
 
 use super::super::program::{Hands, Program, Tables};
-use super::ends::{Ends, Look, TcpSpec};
+use super::ends::{self, Ends, Look, Looks, TcpSpec};
 use crate::figures::{mbps, mean, p99};
 use crate::workbench::bench::{Bench, Note};
 
@@ -134,25 +134,26 @@ impl TcpStream {
     }
 }
 
+impl Looks for TcpStream {
+    fn ends(&mut self) -> &mut Ends {
+        &mut self.ends
+    }
+
+    fn look(&mut self, look: Look, desk: &mut Hands<'_>) {
+        match look {
+            Look::Tick(connection) => self.ends.open(connection, desk),
+            Look::End(end) => self.serve(end, desk.now()),
+        }
+    }
+}
+
 impl Program for TcpStream {
     fn begin(&mut self, desk: &mut Hands<'_>) {
         self.ends.begin(desk);
     }
 
     fn note(&mut self, host: u16, note: Note, desk: &mut Hands<'_>) {
-        self.ends.note(host, note, desk);
-        loop {
-            match self.ends.look() {
-                Some(Look::Tick(connection)) => self.ends.open(connection, desk),
-                Some(Look::End(end)) => self.serve(end, desk.now()),
-                None => {
-                    self.ends.send(host, desk);
-                    if !self.ends.has_looks() {
-                        return;
-                    }
-                }
-            }
-        }
+        ends::note(self, host, note, desk);
     }
 
     fn lost(&mut self, message: u32, desk: &mut Hands<'_>) {
