@@ -2,7 +2,8 @@
 //! devices, and what runs on them, all described in a plan.
 //!
 //! Hosts, cards and the programs' experiments are those of the [`crate::workbench`]; rings are
-//! those of [`crate::cbn`] and [`crate::jetstream`]. A network that one of these has, too, gives
+//! those of [`crate::cbn`] and [`crate::jetstream`]. A host may have several cards, and pass on what
+//! comes by one for somebody at another. A network that one of these has, too, gives
 //! the same times, to the picosecond.
 //!
 //! | part | module |
@@ -122,6 +123,10 @@ const PLANS: &[(&str, &str)] = &[
     (
         "network-five-tcp",
         include_str!("../plans/networks/five-tcp.toml"),
+    ),
+    (
+        "network-gateway",
+        include_str!("../plans/networks/gateway.toml"),
     ),
 ];
 

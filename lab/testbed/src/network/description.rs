@@ -13,14 +13,35 @@ use super::switch::SwitchSpec;
 use super::unit::UnitSpec;
 use crate::workbench::parameters::Parameters;
 
-/// A host with its card.
+/// A host with its cards, one at least.
 #[derive(Clone, Debug)]
 pub(super) struct HostSpec {
     pub name: String,
-    /// What it is like, for the picture: host and card.
-    pub like: [String; 2],
+    /// What it is like, for the picture.
+    pub like: String,
+    pub cards: Vec<CardSpec>,
+    /// Bytes of messages for others that wait for a card, if it passes them on.
+    pub forwards: Option<u64>,
+    /// For each host, the card towards it; empty, and the first leads to all.
+    pub ways: Vec<u8>,
+}
+
+/// A card.
+#[derive(Clone, Debug)]
+pub(super) struct CardSpec {
+    /// That of its table.
+    pub name: String,
+    pub like: String,
+    /// Its own, and those of its host.
     pub parameters: Parameters,
     pub line: Line,
+}
+
+impl HostSpec {
+    /// The card by which messages go to a host.
+    pub(super) fn way(&self, to: usize) -> u8 {
+        self.ways.get(to).copied().unwrap_or(0)
+    }
 }
 
 /// What a device is.
@@ -110,6 +131,8 @@ pub(super) struct RingSpec {
 pub(super) struct NamedProgram {
     pub name: String,
     pub spec: ProgramSpec,
+    /// Of hosts whose card it names: that card.
+    pub cards: BTreeMap<u16, u8>,
 }
 
 /// A whole network.
@@ -122,6 +145,8 @@ pub(super) struct Description {
     pub programs: Vec<NamedProgram>,
     /// The hosts of each table `[hosts.NAME]`.
     pub groups: BTreeMap<String, Vec<usize>>,
+    /// The table of hosts of each table `[cards.NAME]`, and its number among the cards of those.
+    pub cards: BTreeMap<String, (String, u8)>,
 }
 
 impl Description {

@@ -1,11 +1,12 @@
 //! The sketch of a network: hosts of one table that are joined alike are one thing in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::description::{Description, DeviceKind, RingKind};
+use super::description::{CardSpec, Description, DeviceKind, RingKind};
 use super::places::End;
 use super::programs::ProgramSpec;
 use crate::sketch::{Join, Shape, Sketch, Thing};
+use crate::workbench::bench::At;
 
 /// The hosts of each table as one thing; of each host, the number of its thing.
 fn hosts(description: &Description, sketch: &mut Sketch) -> Vec<usize> {
@@ -19,8 +20,18 @@ fn hosts(description: &Description, sketch: &mut Sketch) -> Vec<usize> {
                 *thing = sketch.things.len();
             }
         }
-        let like = first.like.iter().map(String::as_str);
-        let like: Vec<&str> = like.filter(|like| !like.is_empty()).collect();
+        let mut like = vec![first.like.clone()];
+        match &first.cards[..] {
+            [only] => like.push(only.like.clone()),
+            several => {
+                let card = |card: &CardSpec| format!("{} {}", card.name, card.like);
+                like.extend(several.iter().map(|it| card(it).trim().to_owned()));
+            }
+        }
+        if first.forwards.is_some() {
+            like.push("forwards".to_owned());
+        }
+        like.retain(|like| !like.is_empty());
         sketch.things.push(Thing {
             name: name.clone(),
             shape: Shape::Host,
@@ -49,8 +60,9 @@ pub(super) fn sketch(description: &Description) -> Sketch {
             count: 1,
         });
     }
+    let mut seen = Seen::new();
     let thing = |end: End| match end {
-        End::Host(host) => of_host[usize::from(host)],
+        End::Card(card) => of_host[usize::from(card.host)],
         End::Port { device, .. } => devices + device,
     };
     for ring in &description.rings {
@@ -66,13 +78,22 @@ pub(super) fn sketch(description: &Description) -> Sketch {
             count: 1,
         });
         for &end in &ring.ends {
-            add(&mut sketch, [thing(end), number], String::new());
+            let card = card(description, end).unwrap_or_default();
+            let ends = [thing(end), number];
+            add(&mut sketch, ends, (card.to_owned(), card), &mut seen);
         }
     }
     for link in &description.links {
         let name = link.name.as_str();
-        let about = format!("{name}, {}", link.framing.rate);
-        add(&mut sketch, link.ends.map(thing), about);
+        let cards = link.ends.iter().filter_map(|&end| card(description, end));
+        let cards: String = cards.map(|card| format!(", {card}")).collect();
+        let about = format!("{name}, {}{cards}", link.framing.rate);
+        add(
+            &mut sketch,
+            link.ends.map(thing),
+            (about, &cards),
+            &mut seen,
+        );
     }
     let programs = description.programs.iter();
     sketch.programs = programs
@@ -90,11 +111,22 @@ pub(super) fn sketch(description: &Description) -> Sketch {
     sketch
 }
 
+/// The card at an end, where the host has several.
+fn card(description: &Description, end: End) -> Option<&str> {
+    let End::Card(At { host, card }) = end else {
+        return None;
+    };
+    let cards = &description.hosts[usize::from(host)].cards;
+    (cards.len() > 1).then(|| cards[usize::from(card)].name.as_str())
+}
+
+/// What is joined already: two things, by which cards.
+type Seen = BTreeSet<([usize; 2], String)>;
+
 /// Joins two things, if that was not done alike before.
-fn add(sketch: &mut Sketch, ends: [usize; 2], about: String) {
+fn add(sketch: &mut Sketch, ends: [usize; 2], (about, cards): (String, &str), seen: &mut Seen) {
     let several = ends.iter().any(|&end| sketch.things[end].count > 1);
-    let same = |join: &Join| join.ends == ends;
-    if several && sketch.joins.iter().any(same) {
+    if !seen.insert((ends, cards.to_owned())) && several {
         return;
     }
     let about = match several {

@@ -1,9 +1,11 @@
 //! Ends of lines, and lines, by their numbers.
 
+use crate::workbench::bench::At;
+
 /// Who is at the end of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    Host(u16),
+    Card(At),
     Port { device: usize, port: usize },
 }
 

@@ -1,13 +1,16 @@
 //! Runs a network: hosts on the bench of the workbench, what is between them, and programs; and
 //! makes tables of what was found.
 
+use std::collections::BTreeMap;
+
 use barewire_des::{Simulator, World};
 use barewire_units::{Duration, Instant, Rng};
 
 use super::capture;
-use super::description::{Description, DeviceKind, RingKind};
+use super::description::{Description, DeviceKind, HostSpec, RingKind};
 use super::device::{Device, PortState};
 use super::kinds::{Kinds, Wrong};
+use super::places::Line;
 use super::programs::{Hands, Program, Tables};
 use super::rings::{Ring, RingTables, SlottedRing, TokenRing};
 use super::switch::Switch;
@@ -16,7 +19,7 @@ use super::wiring::{Chance, Link, Standing, Wiring};
 use crate::error::SystemError;
 use crate::experiment::{Outcome, Table};
 use crate::figures::{per_cent, us};
-use crate::workbench::bench::{Bench, Ended, Fate, Note, Place, Sim, What};
+use crate::workbench::bench::{Bench, Ended, Fate, HostParts, Note, Place, Sim, What};
 use crate::workbench::path::Part;
 
 /// A network that runs.
@@ -25,6 +28,8 @@ struct Running {
     wiring: Wiring,
     programs: Vec<Box<dyn Program>>,
     alone: Vec<bool>,
+    /// The cards that each program names, by host.
+    cards: Vec<BTreeMap<u16, u8>>,
     owners: Vec<u16>,
     ticks: Vec<(u16, u32)>,
     /// When the last program had done what it was to do.
@@ -53,6 +58,7 @@ impl Running {
             sim,
             program,
             alone: self.alone[number],
+            cards: &self.cards[number],
             owners: &mut self.owners,
             packets: &mut self.wiring.packets,
             ticks: &mut self.ticks,
@@ -126,7 +132,7 @@ fn link(description: &Description, number: usize, rng: &Rng, wanted: &Wanted<'_>
     let spec = &description.links[number];
     let hosts = description.hosts.len();
     let host = spec.ends.iter().find_map(|end| match end {
-        super::places::End::Host(host) => Some(*host),
+        super::places::End::Card(card) => Some(card.host),
         super::places::End::Port { .. } => None,
     });
     let named = |name: &String| spec.is_named(name);
@@ -211,17 +217,22 @@ fn ring(description: &Description, number: usize, rng: &Rng) -> Result<Ring, Sys
     Ok(ring)
 }
 
+fn lines_of(host: &HostSpec) -> Vec<Line> {
+    host.cards.iter().map(|card| card.line).collect()
+}
+
 fn start(
     description: &Description,
     kinds: &dyn Kinds,
     wanted: &Wanted<'_>,
 ) -> Result<Running, SystemError> {
     let rng = Rng::from_seed(wanted.seed);
-    let parameters: Vec<_> = description
-        .hosts
-        .iter()
-        .map(|host| host.parameters.clone())
-        .collect();
+    let parts = description.hosts.iter().map(|host| HostParts {
+        cards: host.cards.iter().map(|it| it.parameters.clone()).collect(),
+        ways: host.ways.clone(),
+        forwards: host.forwards,
+    });
+    let parts: Vec<HostParts> = parts.collect();
     let links = (0..description.links.len()).map(|number| link(description, number, &rng, wanted));
     let devices =
         (0..description.devices.len()).map(|number| device(description, number, kinds, &rng));
@@ -231,7 +242,7 @@ fn start(
         ring(description, number, if number == 0 { &rng } else { &own })
     });
     let wiring = Wiring::new(
-        description.hosts.iter().map(|host| host.line).collect(),
+        description.hosts.iter().map(lines_of).collect(),
         links.collect(),
         devices.collect::<Result<_, _>>()?,
         rings.collect::<Result<_, _>>()?,
@@ -254,9 +265,14 @@ fn start(
         !others.any(|other| hosts[other].iter().any(|host| hosts[one].contains(host)))
     });
     Ok(Running {
-        bench: Bench::apart(&parameters),
+        bench: Bench::apart(&parts),
         wiring,
         alone: alone.collect(),
+        cards: description
+            .programs
+            .iter()
+            .map(|program| program.cards.clone())
+            .collect(),
         programs,
         owners: Vec::new(),
         ticks: Vec::new(),
@@ -347,6 +363,7 @@ fn tables(description: &Description, running: &mut Running, end: Instant) -> Vec
         rings.messages,
         messages(description, running),
         hosts(description, running, end),
+        forwarded(description, running),
         links(description, running, end),
         losses(description, running),
         devices(description, running),
@@ -415,6 +432,23 @@ fn hosts(description: &Description, running: &Running, end: Instant) -> Table {
             ("processor", "%", busy(station.busy_time()).into()),
             ("bus", "%", busy(station.bus_time()).into()),
             ("interrupts", "", station.interrupts().into()),
+        ]);
+    }
+    table
+}
+
+/// What hosts have passed on, of those that do.
+fn forwarded(description: &Description, running: &Running) -> Table {
+    let mut table = Table::named("hosts that forward");
+    for (number, host) in description.hosts.iter().enumerate() {
+        let Some(forwarded) = running.bench.station(number as u16).forwarded() else {
+            continue;
+        };
+        table.row([
+            ("host", "", host.name.as_str().into()),
+            ("messages passed on", "", forwarded.messages.into()),
+            ("lost for want of room", "", forwarded.lost.into()),
+            ("most held", "B", forwarded.highest_bytes.into()),
         ]);
     }
     table

@@ -17,10 +17,11 @@ use crate::workbench::presets;
 const OF_HOST: [&str; 1] = ["host"];
 const OF_CARD: [&str; 4] = ["card", "notice", "driver", "link"];
 /// Keys of a host or card that are no parameters.
-pub(super) const HOST_KEYS: [&str; 3] = ["like", "count", "about"];
+pub(super) const HOST_KEYS: [&str; 5] = ["like", "count", "about", "forwards", "forward_buffer"];
 pub(super) const CARD_KEYS: [&str; 3] = ["host", "like", "about"];
 
 /// What is put together: the workbench's parameters as TOML, and which key each change is from.
+#[derive(Clone)]
 pub(super) struct Recipe {
     whole: Table,
     /// Path in the whole, and the key in the description.

@@ -15,7 +15,7 @@ use super::device::{Desk, Device, PortState, Wish};
 use super::places::{End, Line};
 use super::rings::{Out, Ring};
 use crate::experiment::LinkCapture;
-use crate::workbench::bench::{Bench, Handed, Place, Sim};
+use crate::workbench::bench::{At, Bench, Handed, Place, Sim};
 use crate::workbench::path::{Part, StepId};
 
 /// A link between two ends.
@@ -94,8 +94,8 @@ enum Happening {
 
 /// Everything between the cards.
 pub(super) struct Wiring {
-    /// The line of each host's card.
-    pub hosts: Vec<Line>,
+    /// The line of each card, by host.
+    pub hosts: Vec<Vec<Line>>,
     pub links: Vec<Link>,
     pub devices: Vec<Standing>,
     pub rings: Vec<Ring>,
@@ -108,7 +108,7 @@ pub(super) struct Wiring {
 
 impl Wiring {
     pub(super) fn new(
-        hosts: Vec<Line>,
+        hosts: Vec<Vec<Line>>,
         links: Vec<Link>,
         devices: Vec<Standing>,
         rings: Vec<Ring>,
@@ -156,32 +156,36 @@ impl Wiring {
     pub(super) fn take_handed(&mut self, bench: &mut Bench, sim: &mut Sim) {
         while let Some(handed) = bench.poll_handed() {
             match handed {
-                Handed::Begins { host, frame, step } => {
+                Handed::Begins { at, frame, step } => {
                     bench.cause = step;
-                    self.begin(
-                        End::Host(host),
-                        self.hosts[usize::from(host)],
-                        frame,
-                        bench,
-                        sim,
-                    );
+                    let line = self.line(at);
+                    self.begin(End::Card(at), line, frame, bench, sim);
                 }
-                Handed::Ends { host, frame, step } => {
+                Handed::Ends { at, frame, step } => {
                     bench.cause = step;
-                    if let Line::Link { link, end } = self.hosts[usize::from(host)] {
+                    if let Line::Link { link, end } = self.line(at) {
                         if !self.is_early(link, 1 - end) {
                             self.travel(link, end, frame, bench, sim);
                         }
+                    }
+                }
+                Handed::Passed { message } => {
+                    if let Some(packet) = self.packets.get_mut(&message) {
+                        capture::one_hop(packet);
                     }
                 }
             }
         }
     }
 
+    fn line(&self, at: At) -> Line {
+        self.hosts[usize::from(at.host)][usize::from(at.card)]
+    }
+
     /// Whether what is at this end looks at frames when their head is there.
     fn is_early(&self, link: usize, end: usize) -> bool {
         match self.links[link].ends[end] {
-            End::Host(_) => false,
+            End::Card(_) => false,
             End::Port { device, .. } => self.devices[device].device.cut_through(),
         }
     }
@@ -208,7 +212,7 @@ impl Wiring {
                 }
                 let step = bench.paths.begin(Part::Wire, place, sim.now(), cause);
                 match from {
-                    End::Host(host) => bench.occupy(host, at, step, sim),
+                    End::Card(card) => bench.occupy(card, at, step, sim),
                     End::Port { device, port } => {
                         let left = Happening::Left(device, port, frame);
                         self.later(left, (at, node, step), bench, sim);
@@ -235,9 +239,9 @@ impl Wiring {
         let (from, to) = (it.ends[end], it.ends[1 - end]);
         let mut at = sim.now();
         let mut step = bench.cause;
-        if let End::Host(host) = from {
-            step = bench.paths.begin(Part::Card, host, at, step);
-            at = at.saturating_add(bench.of(host).card.latency);
+        if let End::Card(card) = from {
+            step = bench.paths.begin(Part::Card, card.host, at, step);
+            at = at.saturating_add(bench.of(card).card.latency);
         }
         step = bench.paths.begin(Part::Way, place, at, step);
         at = at.saturating_add(way);
@@ -255,10 +259,10 @@ impl Wiring {
         sim: &mut Sim,
     ) {
         match to {
-            End::Host(host) => {
-                step = bench.paths.begin(Part::Card, host, at, step);
-                at = at.saturating_add(bench.of(host).card.latency);
-                bench.bring((host, frame), at, step, sim);
+            End::Card(card) => {
+                step = bench.paths.begin(Part::Card, card.host, at, step);
+                at = at.saturating_add(bench.of(card).card.latency);
+                bench.bring((card, frame), at, step, sim);
             }
             End::Port { device, port } => {
                 let it = &self.devices[device];
@@ -359,7 +363,7 @@ impl Wiring {
                     self.later(happening, (at, node, StepId::NONE), bench, sim);
                 }
                 Out::Left { station, step } => match it.ends[station] {
-                    Some(End::Host(host)) => bench.depart(host, step, sim),
+                    Some(End::Card(card)) => bench.depart(card, step, sim),
                     Some(End::Port { device, port }) => {
                         bench.cause = step;
                         self.left(device, port, bench, sim);

@@ -11,9 +11,11 @@
 //! | `Due` | interrupts have been held back long enough |
 //! | `Tick` | a time that the experiment has set |
 //!
-//! What a program does is the experiment's matter: it is told of [`Note`]s, and posts
+//! A host has one card or several, which share its processor and its bus; one that forwards passes
+//! on what comes for others. What a program does is the experiment's matter: it is told of [`Note`]s, and posts
 //! messages. Conservation: each message is under way, received, or lost at one [`Place`].
 
+mod forward;
 mod receive;
 mod send;
 mod station;
@@ -28,12 +30,14 @@ use barewire_models::workbench::Frame;
 use barewire_units::{Duration, Instant};
 
 use super::capture;
-use super::parameters::{By, Parameters};
+use super::parameters::Parameters;
 use super::path::{Part, Paths, StepId};
 use crate::experiment::LinkCapture;
-use station::{Doing, Station, Waiting};
+use station::{Card, Doing, Station, Waiting};
 
-/// What has ended, at which host or output.
+pub(crate) use station::{At, HostParts};
+
+/// What has ended, at which card, host or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Cpu,
@@ -54,7 +58,8 @@ pub(crate) enum What {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    pub host: u16,
+    /// What is the host's own is said to be at its first card.
+    pub at: At,
     pub what: What,
     pub step: StepId,
 }
@@ -76,7 +81,7 @@ impl Event for Ended {
             What::Beyond(number) => 1 << 40 | u64::from(number),
             What::Tick(number) => 11 + u64::from(number),
         };
-        what << 16 | u64::from(self.host)
+        u64::from(self.at.card) << 58 | what << 16 | u64::from(self.at.host)
     }
 }
 
@@ -112,6 +117,8 @@ pub(crate) enum Fate {
 pub(crate) struct Message {
     pub from: u16,
     pub to: u16,
+    /// The sender's card that it leaves by, where that is not the one towards the receiver.
+    pub card: Option<u8>,
     pub bytes: u64,
     pub about: u64,
     pub fate: Fate,
@@ -160,17 +167,11 @@ pub(crate) struct Bench {
 pub(crate) enum Handed {
     /// A frame has begun to leave: the network says when it has left, by
     /// [`Bench::occupy`] or [`Bench::depart`].
-    Begins {
-        host: u16,
-        frame: Frame,
-        step: StepId,
-    },
+    Begins { at: At, frame: Frame, step: StepId },
     /// Its last bit has left.
-    Ends {
-        host: u16,
-        frame: Frame,
-        step: StepId,
-    },
+    Ends { at: At, frame: Frame, step: StepId },
+    /// A host has got a message for another, which it passes on.
+    Passed { message: u32 },
 }
 
 /// The bench and what runs on it.
@@ -194,7 +195,9 @@ impl Bench {
             captures.extend((0..ports).map(|port| capture(format!("switch to host {port}"))));
         }
         Self {
-            stations: (0..hosts).map(|_| Station::new(parameters)).collect(),
+            stations: (0..hosts)
+                .map(|host| Station::new(parameters, host))
+                .collect(),
             ports: (0..ports).map(|_| Output::new(buffer_bytes)).collect(),
             messages: Vec::new(),
             paths: Paths::new(),
@@ -208,9 +211,15 @@ impl Bench {
 
     /// Hosts and cards of different kinds, on a network of somebody else: what their cards send
     /// is taken by [`Bench::poll_handed`].
-    pub(crate) fn apart(parameters: &[Parameters]) -> Self {
+    pub(crate) fn apart(hosts: &[HostParts]) -> Self {
+        // The first cards have the numbers of their hosts, the others those behind.
+        let mut others = hosts.len() as u16..;
+        let station = |(host, parts): (usize, &HostParts)| {
+            let mut ids = std::iter::once(host as u16).chain(others.by_ref());
+            Station::with(parts, &mut ids)
+        };
         Self {
-            stations: parameters.iter().map(Station::new).collect(),
+            stations: hosts.iter().enumerate().map(station).collect(),
             ports: Vec::new(),
             messages: Vec::new(),
             paths: Paths::new(),
@@ -222,9 +231,13 @@ impl Bench {
         }
     }
 
-    /// The parameters of a host and its card.
-    pub(crate) fn of(&self, host: u16) -> &Parameters {
-        &self.stations[usize::from(host)].parameters
+    /// The parameters of a card and its host.
+    pub(crate) fn of(&self, at: At) -> &Parameters {
+        &self.stations[usize::from(at.host)].cards[usize::from(at.card)].parameters
+    }
+
+    fn card(&mut self, at: At) -> &mut Card {
+        self.stations[usize::from(at.host)].card(at.card)
     }
 
     /// What a card has handed over, if the network is not the bench's own.
@@ -232,35 +245,35 @@ impl Bench {
         self.handed.as_mut()?.pop_front()
     }
 
-    /// The frame that leaves `host` has left at `end`: until then the line is busy, `step`.
-    pub(crate) fn occupy(&mut self, host: u16, end: Instant, step: StepId, sim: &mut Sim) {
-        let station = &mut self.stations[usize::from(host)];
+    /// The frame that leaves a card has left at `end`: until then the line is busy, `step`.
+    pub(crate) fn occupy(&mut self, at: At, end: Instant, step: StepId, sim: &mut Sim) {
+        let card = self.card(at);
         let time = end.saturating_duration_since(sim.now());
-        station.wire_busy = station.wire_busy.saturating_add(time);
-        self.at(end, host, What::Sent, step, sim);
+        card.wire_busy = card.wire_busy.saturating_add(time);
+        self.at(end, at, What::Sent, step, sim);
     }
 
-    /// The frame that leaves `host` has left now, `step` being why.
-    pub(crate) fn depart(&mut self, host: u16, step: StepId, sim: &mut Sim) {
+    /// The frame that leaves a card has left now, `step` being why.
+    pub(crate) fn depart(&mut self, at: At, step: StepId, sim: &mut Sim) {
         self.cause = step;
-        self.frame_sent(host, sim);
+        self.frame_sent(at, sim);
     }
 
-    /// `frame` will have come to the card of `host` at `at`, in the order of these calls.
+    /// `frame` will have come to the card `to` at `at`, in the order of these calls.
     pub(crate) fn bring(
         &mut self,
-        (host, frame): (u16, Frame),
+        (to, frame): (At, Frame),
         at: Instant,
         step: StepId,
         sim: &mut Sim,
     ) {
-        self.stations[usize::from(host)].to_card.push_back(frame);
-        self.at(at, host, What::Arrived, step, sim);
+        self.card(to).to_card.push_back(frame);
+        self.at(at, to, What::Arrived, step, sim);
     }
 
     /// Tells the network beyond the cards, [`What::Beyond`], in the order of `node`.
     pub(crate) fn beyond(&self, at: Instant, node: u16, number: u32, step: StepId, sim: &mut Sim) {
-        self.at(at, node, What::Beyond(number), step, sim);
+        self.at(at, At::first(node), What::Beyond(number), step, sim);
     }
 
     /// What the experiment is to be told next.
@@ -274,6 +287,7 @@ impl Bench {
         self.messages.push(Message {
             from,
             to,
+            card: None,
             bytes,
             about,
             fate: Fate::UnderWay,
@@ -306,7 +320,7 @@ impl Bench {
     /// Tells the experiment at a time: [`Note::Tick`].
     pub(crate) fn tick(&mut self, host: u16, number: u32, at: Instant, sim: &mut Sim) {
         let step = self.step(Part::Wait, host, sim.now());
-        self.at(at, host, What::Tick(number), step, sim);
+        self.at(at, At::first(host), What::Tick(number), step, sim);
     }
 
     pub(crate) fn station(&self, host: u16) -> &Station {
@@ -327,30 +341,31 @@ impl Bench {
         self.paths.begin(part, host, start, self.cause)
     }
 
-    fn at(&self, time: Instant, host: u16, what: What, step: StepId, sim: &mut Sim) {
-        sim.at(time, Class::NORMAL, Node(host), Ended { host, what, step });
+    fn at(&self, time: Instant, at: At, what: What, step: StepId, sim: &mut Sim) {
+        sim.at(time, Class::NORMAL, Node(at.host), Ended { at, what, step });
     }
 
     /// A step that begins now and ends at `end` with an event.
-    fn until(&mut self, end: Instant, part: Part, host: u16, what: What, sim: &mut Sim) {
-        let step = self.step(part, host, sim.now());
-        self.at(end, host, what, step, sim);
+    fn until(&mut self, end: Instant, part: Part, at: At, what: What, sim: &mut Sim) {
+        let step = self.step(part, at.host, sim.now());
+        self.at(end, at, what, step, sim);
     }
 
-    pub(crate) fn handle(&mut self, Ended { host, what, step }: Ended, sim: &mut Sim) {
+    pub(crate) fn handle(&mut self, Ended { at, what, step }: Ended, sim: &mut Sim) {
+        let host = at.host;
         self.cause = step;
         match what {
             What::Cpu => self.processor_done(host, sim),
             What::Woken => self.begin_switch(host, sim),
-            What::Fetched => self.fetched(host, sim),
-            What::Stored => self.stored(host, sim),
-            What::Made => self.frame_made(host, sim),
-            What::Looked => self.frame_looked_at(host, sim),
-            What::Sent => self.frame_sent(host, sim),
-            What::PortSent => self.port_sent(host, sim),
-            What::Arrived => self.frame_arrived(host, sim),
-            What::Switched => self.frame_switched(host, sim),
-            What::Due => self.interrupt_due(host, sim),
+            What::Fetched => self.fetched(at, sim),
+            What::Stored => self.stored(at, sim),
+            What::Made => self.frame_made(at, sim),
+            What::Looked => self.frame_looked_at(at, sim),
+            What::Sent => self.frame_sent(at, sim),
+            What::PortSent => self.port_sent(at, sim),
+            What::Arrived => self.frame_arrived(at, sim),
+            What::Switched => self.frame_switched(at, sim),
+            What::Due => self.interrupt_due(at, sim),
             // The network's matter, which looks at it before this does.
             What::Beyond(_) => {}
             What::Tick(number) => self.notes.push_back((host, Note::Tick(number))),
@@ -373,7 +388,7 @@ impl Bench {
         let deadline = station.levels.next_deadline();
         if let Some(end) = deadline.filter(|_| deadline != station.scheduled) {
             station.scheduled = deadline;
-            self.at(end, host, What::Cpu, StepId::NONE, sim);
+            self.at(end, At::first(host), What::Cpu, StepId::NONE, sim);
         }
     }
 
@@ -406,10 +421,13 @@ impl Bench {
             Doing::Switch => self.begin_receive_return(host, sim),
             Doing::ReceiveReturn => self.copy_out(host, sim),
             Doing::ReceiveCopy => self.received(host),
-            Doing::Poll | Doing::Entry => self.take_piece(host, level, sim),
+            Doing::Poll => self.take_piece(host, level, sim),
+            Doing::Entry => self.handler_goes_on(host, sim),
             Doing::Read(bytes) => self.piece_read(host, level, bytes, sim),
             Doing::TakeDriver => self.sum_taken(host, level, sim),
             Doing::TakeSum => self.piece_taken(host, level, sim),
+            Doing::ForwardDriver => self.forward_handed_over(host, sim),
+            Doing::ForwardFill(bytes) => self.forward_filled(host, bytes, sim),
         }
     }
 
@@ -432,9 +450,8 @@ impl Bench {
             self.begin(host, Level::Program, Doing::Work(message), time, sim);
             return;
         }
-        let polls = station.parameters.notice.by == By::Poll;
         // What was received goes before the next that is sent, and the other way round.
-        let receives = station.has_received(polls) && !station.received_last;
+        let receives = station.has_received() && !station.received_last;
         if !station.outbox.is_empty() && !receives {
             station.waiting = Waiting::No;
             station.received_last = false;

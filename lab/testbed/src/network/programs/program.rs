@@ -45,6 +45,8 @@ pub(in crate::network) struct Hands<'a> {
     pub program: u16,
     /// Whether no other program runs on the hosts of this one.
     pub alone: bool,
+    /// The cards that it names, by host: its messages leave by those.
+    pub cards: &'a BTreeMap<u16, u8>,
     /// The program of each message.
     pub owners: &'a mut Vec<u16>,
     /// IP packets under way, by their messages.
@@ -60,7 +62,9 @@ impl Hands<'_> {
 
     pub(super) fn post(&mut self, from: u16, to: u16, bytes: u64, about: u64) -> u32 {
         self.owners.push(self.program);
-        self.bench.post(from, to, bytes, about)
+        let number = self.bench.post(from, to, bytes, about);
+        self.bench.messages[number as usize].card = self.cards.get(&from).copied();
+        number
     }
 
     /// Whether there are messages of this program that its host has not begun to send.

@@ -5,7 +5,7 @@ use barewire_units::{Duration, Rate};
 use toml::Table;
 
 use super::super::description::{
-    Description, DeviceKind, DeviceSpec, HostSpec, LinkSpec, PortSpec, RingKind, RingSpec,
+    CardSpec, Description, DeviceKind, DeviceSpec, HostSpec, LinkSpec, PortSpec, RingKind, RingSpec,
 };
 use super::super::faults::Faults;
 use super::super::fields::{Fields, tables};
@@ -14,6 +14,7 @@ use super::super::rings::{SlottedSpec, TokenSpec};
 use super::super::stations::PortKind;
 use super::parts::{Named, Owner, Parts};
 use crate::system::System as _;
+use crate::workbench::bench::At;
 use crate::workbench::length::Length;
 use crate::workbench::parameters::Parameters;
 use crate::{cbn, jetstream};
@@ -173,7 +174,7 @@ fn take(port: usize, key: &str, at: &str, parts: &mut Parts, faults: &mut Faults
 fn full_name(port: usize, parts: &Parts) -> String {
     let it = &parts.ports[port];
     match it.owner {
-        Owner::Host(_) => it.name.clone(),
+        Owner::Card { .. } => it.name.clone(),
         Owner::Device(device, _) => format!("{}.{}", parts.devices[device].name, it.name),
     }
 }
@@ -191,10 +192,10 @@ fn not_attached(parts: &Parts, faults: &mut Faults) {
         return;
     }
     for port in &parts.ports {
-        if let (Owner::Host(host), None) = (port.owner, &port.used_by) {
-            let key = parts.hosts[host].card.as_deref().unwrap_or("cards");
+        if let (Owner::Card { host, card }, None) = (port.owner, &port.used_by) {
+            let key = &parts.hosts[host].cards[usize::from(card)].key;
             faults.add(
-                key,
+                key.as_str(),
                 format!(
                     "`{}` is attached to nothing: no link or ring names it",
                     port.name
@@ -471,7 +472,7 @@ fn carried<'a>(parts: &'a Parts, drafts: &Drafts) -> Vec<Says<'a>> {
         match (&it.own, it.owner) {
             (Some(own), _) => Some(own),
             (None, Owner::Device(device, _)) => carried[device],
-            (None, Owner::Host(_)) => None,
+            (None, Owner::Card { .. }) => None,
         }
     };
     let mut known = usize::MAX;
@@ -526,7 +527,7 @@ pub(super) fn put_together(parts: Parts, drafts: Drafts, faults: &mut Faults) ->
     let carried = carried(&parts, &drafts);
     let mut lines: Vec<Option<(Line, Framing)>> = parts.ports.iter().map(|_| None).collect();
     let mut stations: Vec<Option<Parameters>> =
-        parts.hosts.iter().map(|it| it.parameters.clone()).collect();
+        parts.ports.iter().map(|port| port.own.clone()).collect();
     let mut links = Vec::new();
     for draft in &drafts.links {
         let Some((framing, way, source)) = agree(draft, &parts, &carried, faults) else {
@@ -535,12 +536,10 @@ pub(super) fn put_together(parts: Parts, drafts: Drafts, faults: &mut Faults) ->
         let link = links.len();
         for (end, &port) in draft.ends.iter().enumerate() {
             lines[port] = Some((Line::Link { link, end }, framing));
-            if let Owner::Host(host) = parts.ports[port].owner {
-                if let Some(parameters) = &mut stations[host] {
-                    parameters.link.rate = framing.rate;
-                    parameters.link.length = draft.length.unwrap_or(source.link.length);
-                    parameters.link.per_km = draft.per_km.unwrap_or(source.link.per_km);
-                }
+            if let Some(parameters) = &mut stations[port] {
+                parameters.link.rate = framing.rate;
+                parameters.link.length = draft.length.unwrap_or(source.link.length);
+                parameters.link.per_km = draft.per_km.unwrap_or(source.link.per_km);
             }
         }
         links.push(LinkSpec {
@@ -558,23 +557,29 @@ pub(super) fn put_together(parts: Parts, drafts: Drafts, faults: &mut Faults) ->
         links,
         rings,
         programs: Vec::new(),
-        groups: parts.groups.clone(),
+        groups: parts.groups,
+        cards: parts.cards,
     };
-    let mut of_host = vec![None; parts.hosts.len()];
-    for (port, line) in parts.ports.iter().zip(&lines) {
-        if let Owner::Host(host) = port.owner {
-            of_host[host] = *line;
-        }
-    }
-    let hosts = parts.hosts.into_iter().zip(stations).zip(of_host);
-    for ((host, parameters), line) in hosts {
+    for host in parts.hosts {
+        let count = host.cards.len();
+        let cards = host.cards.into_iter().filter_map(|card| {
+            let (line, _) = lines[card.port]?;
+            Some(CardSpec {
+                name: card.name,
+                like: card.like,
+                parameters: stations[card.port].take()?,
+                line,
+            })
+        });
+        let cards: Vec<CardSpec> = cards.collect();
         // What is missing has been noted.
-        if let (Some(parameters), Some((line, _))) = (parameters, line) {
+        if count > 0 && cards.len() == count {
             description.hosts.push(HostSpec {
                 name: host.name,
                 like: host.like,
-                parameters,
-                line,
+                cards,
+                forwards: host.forwards,
+                ways: Vec::new(),
             });
         }
     }
@@ -598,7 +603,10 @@ fn devices(parts: &Parts, lines: &[Option<(Line, Framing)>]) -> Vec<DeviceSpec> 
 
 fn end_of(port: usize, parts: &Parts) -> End {
     match parts.ports[port].owner {
-        Owner::Host(host) => End::Host(host as u16),
+        Owner::Card { host, card } => End::Card(At {
+            host: host as u16,
+            card,
+        }),
         Owner::Device(device, port) => End::Port { device, port },
     }
 }
@@ -614,7 +622,7 @@ fn agree(
         let it = &parts.ports[port];
         let of_device = match it.owner {
             Owner::Device(device, _) => carried[device],
-            Owner::Host(_) => None,
+            Owner::Card { .. } => None,
         };
         it.own.as_ref().or(of_device)
     };

@@ -12,10 +12,12 @@ use super::super::kinds::Kinds;
 use super::super::stations::{HOST_KEYS, Recipe, fragments};
 use super::super::switch::SwitchSpec;
 use super::super::unit::{SideSpec, UnitSpec};
-use crate::workbench::parameters::Parameters;
+use crate::workbench::parameters::{By, Parameters};
 
 /// Hosts, all together.
 const HOSTS_MAX: u64 = 4000;
+/// Cards of a host.
+const CARDS_MAX: usize = 16;
 /// Ports of a device, and of all that has some.
 const PORTS_MAX: usize = 4096;
 const PORTS_ALL_MAX: usize = 1 << 16;
@@ -38,17 +40,38 @@ pub(super) struct Port {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    Host(usize),
+    Card { host: usize, card: u8 },
     Device(usize, usize),
 }
 
 /// A host, one of those that a table describes.
 pub(super) struct HostDraft {
     pub name: String,
-    pub like: [String; 2],
-    pub parameters: Option<Parameters>,
-    /// The key of its card, if it has one.
-    pub card: Option<String>,
+    pub like: String,
+    pub cards: Vec<CardDraft>,
+    /// Bytes of messages for others that wait for a card, if it passes them on.
+    pub forwards: Option<u64>,
+}
+
+/// A card of a host.
+pub(super) struct CardDraft {
+    /// That of its table.
+    pub name: String,
+    pub key: String,
+    pub like: String,
+    /// Its number among all ports.
+    pub port: usize,
+}
+
+/// The table of a card, with its name.
+type CardTable<'a> = (String, Fields<'a>, String);
+
+/// A card as all hosts of a table have it.
+struct Made {
+    name: String,
+    key: String,
+    like: String,
+    parameters: Option<Parameters>,
 }
 
 /// A device.
@@ -73,6 +96,8 @@ pub(super) struct Parts {
     pub hosts: Vec<HostDraft>,
     /// The hosts of each table.
     pub groups: BTreeMap<String, Vec<usize>>,
+    /// The table of hosts of each table of cards, and its number among the cards of those.
+    pub cards: BTreeMap<String, (String, u8)>,
     pub devices: Vec<DeviceDraft>,
     pub ports: Vec<Port>,
     pub names: BTreeMap<String, Named>,
@@ -81,35 +106,36 @@ pub(super) struct Parts {
 pub(super) fn read(whole: &Table, kinds: &dyn Kinds, faults: &mut Faults) -> Parts {
     let mut parts = Parts::default();
     let hosts = tables(whole, "hosts", faults);
-    let mut cards: Vec<(String, Fields<'_>, Vec<String>)> = Vec::new();
+    let mut cards: Vec<CardTable<'_>> = Vec::new();
     for (name, fields) in tables(whole, "cards", faults) {
         let host = fields.text("host", "the name of a host", faults);
-        cards.push((name, fields, vec![host]));
+        cards.push((name, fields, host));
     }
     if hosts.is_empty() && !whole.contains_key("rings") {
         faults.add("hosts", "no host: expected [hosts.NAME]");
     }
     let known: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
     for (_, fields, host) in &cards {
-        if !host[0].is_empty() && !known.contains(&host[0].as_str()) {
-            faults.unknown(fields.at("host"), "host", &host[0], known.iter().copied());
+        if !host.is_empty() && !known.contains(&host.as_str()) {
+            faults.unknown(fields.at("host"), "host", host, known.iter().copied());
         }
     }
     for (name, fields, host) in &cards {
-        if !known.contains(&host[0].as_str()) {
+        if !known.contains(&host.as_str()) {
             // Whoever names the card is not at fault.
             parts.name(name, &fields.key, Named::Cards(Vec::new()), faults);
         }
     }
     for (name, fields) in &hosts {
-        let own = cards.iter().filter(|(_, _, host)| host[0] == *name);
+        let own = cards.iter().filter(|(_, _, host)| host == name);
         let own: Vec<_> = own.collect();
-        if let [_, second, ..] = own[..] {
-            let problem = format!("`{name}` has a card already: a host has one");
-            faults.add(second.1.at("host"), problem);
+        if let Some((_, card, _)) = own.get(CARDS_MAX) {
+            let problem =
+                format!("`{name}` has {CARDS_MAX} cards already: expected at most so many");
+            faults.add(card.at("host"), problem);
         }
-        let card = own.first().map(|(card, fields, _)| (card.as_str(), fields));
-        parts.host(name, fields, card, faults);
+        let own = &own[..own.len().min(CARDS_MAX)];
+        parts.host(name, fields, own, faults);
     }
     for (name, fields) in tables(whole, "switches", faults) {
         parts.switch(&name, &fields, faults);
@@ -132,35 +158,18 @@ pub(super) fn read(whole: &Table, kinds: &dyn Kinds, faults: &mut Faults) -> Par
 }
 
 impl Parts {
-    /// The hosts of a table, each with its card.
+    /// The hosts of a table, each with its cards.
     fn host(
         &mut self,
         name: &str,
         fields: &Fields<'_>,
-        card: Option<(&str, &Fields<'_>)>,
+        cards: &[&CardTable<'_>],
         faults: &mut Faults,
     ) {
         let count = fields.maybe::<u64>("count", faults);
         let _about = fields.maybe::<String>("about", faults);
-        let like = |fields: &Fields<'_>| {
-            let like = fields.value("like").and_then(Value::as_str);
-            like.unwrap_or_default().to_owned()
-        };
-        let mut recipe = Recipe::new();
-        recipe.host(fields, faults);
-        let mut both = [like(fields), String::new()];
-        if let Some((_, card)) = card {
-            recipe.card(card, faults);
-            both[1] = like(card);
-            let _about = card.maybe::<String>("about", faults);
-        } else {
-            faults.add(
-                fields.key.clone(),
-                format!("it has no card: expected [cards.NAME] with host = \"{name}\""),
-            );
-        }
-        let card_key = card.map_or("", |(_, card)| card.key.as_str());
-        let parameters = recipe.finish((&fields.key, card_key), faults);
+        let made = made(name, fields, cards, faults);
+        let forwards = forwards(fields, &made, faults);
         let count_is = count.unwrap_or(1);
         let all = count_is.saturating_add(self.hosts.len() as u64);
         if count_is == 0 || all > HOSTS_MAX {
@@ -172,32 +181,47 @@ impl Parts {
             faults.add(at, problem);
         }
         let room = HOSTS_MAX.saturating_sub(self.hosts.len() as u64).max(1);
-        let mut of_card = Vec::new();
+        let mut ports: Vec<Vec<usize>> = vec![Vec::new(); made.len()];
         let mut group = Vec::new();
         for number in 1..=count_is.clamp(1, room) {
-            let own = match count {
+            let own = |name: &str| match count {
                 None => name.to_owned(),
                 Some(_) => format!("{name}-{number}"),
             };
             let host = self.hosts.len();
             group.push(host);
+            let mut drafts = Vec::new();
+            for (card, it) in made.iter().enumerate() {
+                drafts.push(CardDraft {
+                    name: it.name.clone(),
+                    key: it.key.clone(),
+                    like: it.like.clone(),
+                    port: self.ports.len(),
+                });
+                ports[card].push(self.ports.len());
+                self.ports.push(Port {
+                    // An only card is known by its host.
+                    name: own(if made.len() == 1 { name } else { &it.name }),
+                    owner: Owner::Card {
+                        host,
+                        card: card as u8,
+                    },
+                    own: it.parameters.clone(),
+                    used_by: None,
+                });
+            }
             self.hosts.push(HostDraft {
-                name: own.clone(),
-                like: both.clone(),
-                parameters: parameters.clone(),
-                card: card.map(|(_, card)| card.key.clone()),
-            });
-            of_card.push(self.ports.len());
-            self.ports.push(Port {
-                name: own,
-                owner: Owner::Host(host),
-                own: parameters.clone(),
-                used_by: None,
+                name: own(name),
+                like: like(fields),
+                cards: drafts,
+                forwards,
             });
         }
         self.groups.insert(name.to_owned(), group);
-        if let Some((card, fields)) = card {
-            self.name(card, &fields.key, Named::Cards(of_card), faults);
+        for (card, (it, ports)) in made.iter().zip(ports).enumerate() {
+            let of = (name.to_owned(), card as u8);
+            self.cards.insert(it.name.clone(), of);
+            self.name(&it.name, &it.key, Named::Cards(ports), faults);
         }
     }
 
@@ -339,6 +363,99 @@ impl Parts {
         let kind = DeviceKind::Own { kind, keys };
         self.add_device((name, &fields.key), kind, numbered, faults);
     }
+}
+
+fn like(fields: &Fields<'_>) -> String {
+    let like = fields.value("like").and_then(Value::as_str);
+    like.unwrap_or_default().to_owned()
+}
+
+/// The cards of the hosts of a table: each with the parameters of its own and those of the host.
+fn made(
+    name: &str,
+    fields: &Fields<'_>,
+    cards: &[&CardTable<'_>],
+    faults: &mut Faults,
+) -> Vec<Made> {
+    let mut host = Recipe::new();
+    host.host(fields, faults);
+    if cards.is_empty() {
+        let problem = format!("it has no card: expected [cards.NAME] with host = \"{name}\"");
+        faults.add(fields.key.clone(), problem);
+        host.finish((&fields.key, ""), faults);
+    }
+    let before = faults.0.len();
+    let mut made: Vec<Made> = Vec::new();
+    for (name, card, _) in cards {
+        let mut recipe = host.clone();
+        recipe.card(card, faults);
+        let _about = card.maybe::<String>("about", faults);
+        made.push(Made {
+            name: name.clone(),
+            key: card.key.clone(),
+            like: like(card),
+            parameters: recipe.finish((&fields.key, &card.key), faults),
+        });
+    }
+    // What is wrong with the host is found with each card.
+    let mut known = Vec::new();
+    let mut number = 0;
+    faults.0.retain(|fault| {
+        number += 1;
+        let is_new = number <= before || !known.contains(fault);
+        known.push(fault.clone());
+        is_new
+    });
+    let by = |made: &Made| made.parameters.as_ref().map(|it| it.notice.by);
+    let first = made.first().and_then(by);
+    let other = made.iter().find(|it| by(it).is_some() && by(it) != first);
+    if let (Some(_), Some(other)) = (first, other) {
+        let problem = format!(
+            "`notice.by` is not that of `{}`: a host is interrupted by all of its cards, or polls all",
+            made[0].name
+        );
+        faults.add(other.key.clone(), problem);
+    }
+    made
+}
+
+/// Whether hosts pass on what comes for others, and how much of it may wait for a card.
+fn forwards(fields: &Fields<'_>, cards: &[Made], faults: &mut Faults) -> Option<u64> {
+    let forwards = fields.or("forwards", false, faults);
+    let buffer = match fields.value("forward_buffer") {
+        Some(_) if !forwards => {
+            let problem = "without `forwards = true` nothing waits to be passed on";
+            faults.add(fields.at("forward_buffer"), problem);
+            return None;
+        }
+        _ => {
+            let least = ByteSize::from_bytes(1);
+            let default = ByteSize::from_kib(256);
+            fields.within("forward_buffer", default, least..=BUFFER_MAX, faults)
+        }
+    };
+    if !forwards {
+        return None;
+    }
+    let polls = |card: &Made| {
+        card.parameters
+            .as_ref()
+            .is_some_and(|it| it.notice.by == By::Poll)
+    };
+    if let [only] = cards {
+        let problem = format!(
+            "it has one card, `{}`, and passes nothing on: expected another [cards.NAME] with this host",
+            only.name
+        );
+        faults.add(fields.at("forwards"), problem);
+    } else if let Some(card) = cards.iter().find(|card| polls(card)) {
+        let problem = format!(
+            "the handler of interrupts passes on, and `{}` is polled: expected notice.by = \"interrupt\"",
+            card.name
+        );
+        faults.add(fields.at("forwards"), problem);
+    }
+    Some(buffer.as_bytes())
 }
 
 fn buffer(fields: &Fields<'_>, default: ByteSize, faults: &mut Faults) -> u64 {

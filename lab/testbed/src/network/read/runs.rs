@@ -1,9 +1,11 @@
 //! What runs on the network: programs on hosts, loads on rings.
 
+use std::collections::BTreeMap;
+
 use barewire_units::{ByteSize, Duration};
 use toml::Table;
 
-use super::super::description::{Description, NamedProgram, RingKind};
+use super::super::description::{Description, HostSpec, NamedProgram, RingKind};
 use super::super::faults::Faults;
 use super::super::fields::{Fields, tables};
 use super::super::programs::{
@@ -12,10 +14,11 @@ use super::super::programs::{
 };
 use super::super::rings::{SlottedLoad, SlottedSpec, TokenLoad, TokenSpec};
 use super::lines::PASSAGES_MAX;
-use super::ways;
+use super::ways::{self, NoWay};
 use crate::figures::seconds;
 use crate::jetstream::experiments::common::{random_sources, share_of};
 use crate::jetstream::load::LoadPlan;
+use crate::workbench::bench::At;
 
 const KINDS: [&str; 8] = [
     "ping",
@@ -36,6 +39,10 @@ const LONG: Duration = Duration::from_s(1000);
 /// Programs, and hosts that all of them name.
 const PROGRAMS_MAX: usize = 1000;
 const NAMED_MAX: usize = 100_000;
+/// The longest IP packet, if nothing says less.
+const MTU_BYTES: u64 = 1500;
+/// Hosts that pass a message on: a packet lives for 64 hops.
+const FORWARDS_MAX: usize = 60;
 /// Events of a message on a ring with a token, about.
 const MESSAGE_EVENTS: f64 = 10.0;
 /// Events of all programs, beyond which a run would take too long.
@@ -57,13 +64,17 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
         }
         let kind = fields.text("kind", &format!("one of: {}", KINDS.join(", ")), faults);
         let _about = fields.maybe::<String>("about", faults);
+        let cards = match kind.as_str() {
+            "cells" | "messages" => BTreeMap::new(),
+            _ => cards(&fields, description, faults),
+        };
         let spec = match kind.as_str() {
             "ping" => ping(&fields, description, faults),
             "stream" => stream(&fields, description, faults),
             "request" => request(&fields, description, faults),
             "incast" => incast(&fields, description, faults),
-            "tcp-stream" => tcp_stream(&fields, description, faults),
-            "tcp-request-reply" => tcp_request(&fields, description, faults),
+            "tcp-stream" => tcp_stream(&fields, (&*description, &cards), faults),
+            "tcp-request-reply" => tcp_request(&fields, (&*description, &cards), faults),
             "cells" | "messages" => {
                 load(&name, &kind, &fields, description, faults);
                 None
@@ -80,7 +91,8 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
         if !is_whole {
             continue;
         }
-        check_ways(&spec, &fields, description, faults);
+        check_cards(&spec, &cards, &fields, description, faults);
+        check_ways(&spec, &cards, &fields, description, faults);
         events += events_of(&spec, description);
         if events > EVENTS_MAX {
             faults.add(
@@ -92,7 +104,56 @@ pub(super) fn read(whole: &Table, description: &mut Description, faults: &mut Fa
             );
             events = 0.0;
         }
-        description.programs.push(NamedProgram { name, spec });
+        description
+            .programs
+            .push(NamedProgram { name, spec, cards });
+    }
+}
+
+/// The cards that a program names: each that of its hosts, for all that they send.
+fn cards(fields: &Fields<'_>, description: &Description, faults: &mut Faults) -> BTreeMap<u16, u8> {
+    let mut found = BTreeMap::new();
+    if fields.value("card").is_none() {
+        return found;
+    }
+    for name in fields.names("card", "the name of a card", faults) {
+        let Some((group, card)) = description.cards.get(&name) else {
+            let known = description.cards.keys().map(String::as_str);
+            faults.unknown(fields.at("card"), "card", &name, known);
+            continue;
+        };
+        for &host in description.groups.get(group).into_iter().flatten() {
+            if found.insert(host as u16, *card).is_some() {
+                let problem =
+                    format!("`{name}` is another card of `{group}`: expected one of them");
+                faults.add(fields.at("card"), problem);
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// A program names cards of hosts that it runs on.
+fn check_cards(
+    spec: &ProgramSpec,
+    cards: &BTreeMap<u16, u8>,
+    fields: &Fields<'_>,
+    description: &Description,
+    faults: &mut Faults,
+) {
+    let hosts = spec.hosts();
+    for (group, members) in &description.groups {
+        let of_group = |host: &u16| members.contains(&usize::from(*host));
+        let is_named = cards.keys().find(|host| of_group(host));
+        if let (Some(host), None) = (is_named, hosts.iter().find(|host| of_group(host))) {
+            let card = &description.hosts[usize::from(*host)].cards[usize::from(cards[host])];
+            let problem = format!(
+                "`{}` is a card of `{group}`, where this program does not run",
+                card.name
+            );
+            faults.add(fields.at("card"), problem);
+        }
     }
 }
 
@@ -299,11 +360,14 @@ fn incast(
     named.map(|_| ProgramSpec::Incast(spec))
 }
 
+/// The network, and the cards that a program names.
+type Named<'a> = (&'a Description, &'a BTreeMap<u16, u8>);
+
 /// What all programs over TCP have in common.
 fn tcp(
     buffer: ByteSize,
     fields: &Fields<'_>,
-    description: &Description,
+    (description, cards): Named<'_>,
     faults: &mut Faults,
 ) -> Option<TcpSpec> {
     let named = several_and_one(fields, description, faults);
@@ -318,7 +382,10 @@ fn tcp(
         );
         faults.add(fields.at("connections"), problem);
     }
-    let mtu = mtu(&from, to, description);
+    let mtu = match faults.0.is_empty() {
+        true => mtu(&from, to, (description, cards)),
+        false => ByteSize::from_bytes(MTU_BYTES),
+    };
     let allowed = ByteSize::from_bytes(576)..=ByteSize::from_bytes(65_535);
     let mtu = fields.within("mtu", mtu, allowed, faults);
     let allowed = ByteSize::from_kib(4)..=ByteSize::from_mib(64);
@@ -342,34 +409,32 @@ fn tcp(
     named.map(|_| spec)
 }
 
-/// The longest packet: 1500 B, or what goes in one frame of the hosts' cards, if that is less.
-/// Cells are shorter than any packet: those cut it in any case.
-fn mtu(from: &[u16], to: u16, description: &Description) -> ByteSize {
-    let hosts = from.iter().chain([&to]);
-    let hosts = hosts.filter_map(|&host| description.hosts.get(usize::from(host)));
-    let pieces = hosts.map(|host| host.parameters.piece_bytes(1500));
+/// The longest packet: 1500 B, or what goes in one frame of all cards on the way there and back, if
+/// that is less. Cells are shorter than any packet: those cut it in any case.
+fn mtu(from: &[u16], to: u16, (description, cards): Named<'_>) -> ByteSize {
+    let ways = from.iter().flat_map(|&from| [(from, to), (to, from)]);
+    let ways = ways.filter_map(|(from, to)| {
+        let card = cards.get(&from).copied();
+        ways::walk(description, (from.into(), to.into()), card).ok()
+    });
+    let pieces = ways.flatten().map(|At { host, card }| {
+        let card = &description.hosts[usize::from(host)].cards[usize::from(card)];
+        card.parameters.piece_bytes(MTU_BYTES)
+    });
     let least = pieces.filter(|bytes| *bytes >= 576).min();
-    ByteSize::from_bytes(least.unwrap_or(1500))
+    ByteSize::from_bytes(least.unwrap_or(MTU_BYTES))
 }
 
-fn tcp_stream(
-    fields: &Fields<'_>,
-    description: &Description,
-    faults: &mut Faults,
-) -> Option<ProgramSpec> {
-    let tcp = tcp(ByteSize::from_mib(1), fields, description, faults);
+fn tcp_stream(fields: &Fields<'_>, named: Named<'_>, faults: &mut Faults) -> Option<ProgramSpec> {
+    let tcp = tcp(ByteSize::from_mib(1), fields, named, faults);
     let volume = ByteSize::from_mib(4);
     let volume = fields.within("volume", volume, BYTE..=ByteSize::from_gib(1024), faults);
     let volume = volume.as_bytes();
     tcp.map(|tcp| ProgramSpec::TcpStream(TcpStreamSpec { tcp, volume }))
 }
 
-fn tcp_request(
-    fields: &Fields<'_>,
-    description: &Description,
-    faults: &mut Faults,
-) -> Option<ProgramSpec> {
-    let tcp = tcp(ByteSize::from_kib(64), fields, description, faults);
+fn tcp_request(fields: &Fields<'_>, named: Named<'_>, faults: &mut Faults) -> Option<ProgramSpec> {
+    let tcp = tcp(ByteSize::from_kib(64), fields, named, faults);
     let requests = fields.within("requests", 50, 1..=1_000_000, faults);
     let request_bytes = size("request", 64, fields, faults);
     let reply_bytes = size("reply", 1024, fields, faults);
@@ -501,18 +566,52 @@ fn too_long(events: f64, fields: &Fields<'_>, faults: &mut Faults) {
 /// Every host of a program has to reach those that it sends to.
 fn check_ways(
     spec: &ProgramSpec,
+    cards: &BTreeMap<u16, u8>,
     fields: &Fields<'_>,
     description: &Description,
     faults: &mut Faults,
 ) {
     for (from, to) in spec.ways() {
+        let card = cards.get(&from).copied();
         let (from, to) = (usize::from(from), usize::from(to));
-        if !ways::leads(description, from, to) {
-            let name = |host: usize| &description.hosts[host].name;
-            let problem = format!("no way leads from `{}` to `{}`", name(from), name(to));
-            faults.add(fields.key.clone(), problem);
-            return;
-        }
+        let host = &description.hosts[from];
+        let by = card.map(|card| format!(" by its card `{}`", host.cards[usize::from(card)].name));
+        let by = by.unwrap_or_default();
+        let name = &description.hosts[to].name;
+        let problem = match ways::walk(description, (from, to), card) {
+            // The sender's card and the receiver's, and two of each host between.
+            Ok(cards) if cards.len() / 2 <= FORWARDS_MAX + 1 => continue,
+            Ok(cards) => format!(
+                "the way from `{}` to `{name}` leads over {} hosts that forward, expected at most \
+                 {FORWARDS_MAX}",
+                host.name,
+                cards.len() / 2 - 1
+            ),
+            Err(NoWay::Back) => {
+                format!(
+                    "the way from `{}`{by} to `{name}` leads back to `{}`",
+                    host.name, host.name
+                )
+            }
+            Err(NoWay::None) => {
+                let several = |it: &&HostSpec| it.cards.len() > 1 && it.forwards.is_none();
+                let mut between = description.hosts.iter().filter(several);
+                let hint = match between.find(|it| it.name != host.name && it.name != *name) {
+                    Some(it) => format!(
+                        "; `{}` passes nothing on without `forwards = true`",
+                        it.name
+                    ),
+                    None => String::new(),
+                };
+                format!("no way leads from `{}`{by} to `{name}`{hint}", host.name)
+            }
+        };
+        let at = match by.is_empty() {
+            true => fields.key.clone(),
+            false => fields.at("card"),
+        };
+        faults.add(at, problem);
+        return;
     }
 }
 
@@ -522,12 +621,17 @@ fn events_of(spec: &ProgramSpec, description: &Description) -> f64 {
     let hosts = spec.hosts();
     let of_message = |bytes: u64| {
         let each = hosts.iter().map(|&host| {
-            let parameters = &description.hosts[usize::from(host)].parameters;
-            crate::workbench::events(parameters, bytes)
+            let cards = description.hosts[usize::from(host)].cards.iter();
+            let each = cards.map(|card| crate::workbench::events(&card.parameters, bytes));
+            each.fold(0.0_f64, f64::max)
         });
         each.fold(0.0_f64, f64::max)
     };
-    let lines = 1 + description.devices.len() + description.rings.len();
+    let forwards = description
+        .hosts
+        .iter()
+        .filter(|host| host.forwards.is_some());
+    let lines = 1 + description.devices.len() + description.rings.len() + forwards.count();
     let messages = spec.messages().into_iter();
     let events: f64 = messages
         .map(|(count, bytes)| count * of_message(bytes))

@@ -229,16 +229,210 @@ fn who_is_not_attached_or_not_reached_is_named() {
     assert_eq!(found[0].key, "programs.p");
 }
 
+/// A gateway that is right, to be made wrong.
+const GATEWAY: &str = "\
+[hosts.a]
+[hosts.b]
+[hosts.gate]
+forwards = true
+[hosts.other]
+[cards.a]
+host = \"a\"
+[cards.b]
+host = \"b\"
+[cards.left]
+host = \"gate\"
+[cards.right]
+host = \"gate\"
+[cards.spare]
+host = \"other\"
+[switches.s]
+[links.left]
+ends = [\"a\", \"left\"]
+[links.right]
+ends = [\"right\", \"s\"]
+[links.b]
+ends = [\"b\", \"s\"]
+[links.spare]
+ends = [\"spare\", \"s\"]
+[programs.p]
+kind = \"ping\"
+from = \"a\"
+to = \"b\"
+";
+
+#[test]
+fn mistakes_about_several_cards_are_found_at_their_keys() {
+    assert_eq!(faults(GATEWAY), []);
+    let cases = [
+        (
+            "\"left\"]",
+            "\"lefd\"]",
+            "links.left.ends",
+            "no such port `lefd`",
+        ),
+        (
+            "\"left\"]",
+            "\"left.1\"]",
+            "links.left.ends",
+            "a card has one port",
+        ),
+        (
+            "\"left\"]",
+            "\"right\"]",
+            "links.right.ends",
+            "links.left has it",
+        ),
+        ("[\"right\", ", "[\"left\", ", "links.right.ends", "in use"),
+        (
+            "forwards = true\n",
+            "",
+            "programs.p",
+            "no way leads from `a` to `b`; `gate` passes nothing on without `forwards = true`",
+        ),
+        (
+            "forwards = true",
+            "forward_buffer = \"1 KiB\"",
+            "hosts.gate.forward_buffer",
+            "without `forwards = true`",
+        ),
+        (
+            "forwards = true",
+            "forwards = true\nforward_buffer = \"0 B\"",
+            "hosts.gate.forward_buffer",
+            "expected 1B to",
+        ),
+        (
+            "forwards = true",
+            "forwards = 1",
+            "hosts.gate.forwards",
+            "expected a boolean",
+        ),
+        (
+            "[hosts.other]",
+            "[hosts.other]\nforwards = true",
+            "hosts.other.forwards",
+            "it has one card, `spare`",
+        ),
+        (
+            "host = \"gate\"\n",
+            "host = \"gate\"\nnotice.by = \"poll\"\n",
+            "cards.right",
+            "not that of `left`",
+        ),
+        (
+            "[hosts.gate]\n",
+            "[hosts.gate]\nprocessors = 3\n",
+            "hosts.gate.processors",
+            "found 3",
+        ),
+        (
+            "to = \"b\"",
+            "to = \"b\"\ncard = \"c\"",
+            "programs.p.card",
+            "no such card",
+        ),
+        (
+            "to = \"b\"",
+            "to = \"b\"\ncard = 7",
+            "programs.p.card",
+            "expected",
+        ),
+        (
+            "to = \"b\"",
+            "to = \"b\"\ncard = \"left\"",
+            "programs.p.card",
+            "`left` is a card of `gate`, where this program does not run",
+        ),
+        (
+            "from = \"a\"",
+            "from = \"gate\"\ncard = [\"left\", \"right\"]",
+            "programs.p.card",
+            "`right` is another card of `gate`",
+        ),
+        (
+            "from = \"a\"",
+            "from = \"gate\"\ncard = \"left\"",
+            "programs.p.card",
+            "no way leads from `gate` by its card `left` to `b`",
+        ),
+    ];
+    for (from, to, key, said) in cases {
+        let text = GATEWAY.replacen(from, to, 1);
+        assert_ne!(text, GATEWAY, "{from}");
+        let all = faults(&text);
+        let found = all
+            .iter()
+            .any(|it| it.key == key && it.to_string().contains(said));
+        assert!(found, "{to}: {all:?}");
+        let keys = all.iter().filter(|it| it.key == key).count();
+        assert_eq!(keys, 1, "{all:?}");
+    }
+}
+
+#[test]
+fn a_card_that_is_named_must_not_lead_back() {
+    // From `right` over the switch, `h` and `left` of `gate`: in a circle.
+    let text = GATEWAY
+        .replace("host = \"b\"", "host = \"b\"\n[hosts.h]\nforwards = true\n[cards.h-left]\nhost = \"h\"\n[cards.h-right]\nhost = \"h\"\n[links.h]\nends = [\"h-left\", \"t\"]\n[switches.t]\n[links.h-back]\nends = [\"h-right\", \"third\"]\n[cards.third]\nhost = \"gate\"")
+        .replace("ends = [\"a\", \"left\"]", "ends = [\"a\", \"t\"]\n[links.gate]\nends = [\"left\", \"t\"]")
+        .replace("from = \"a\"", "from = \"gate\"");
+    assert_eq!(faults(&text), []);
+    let text = text.replace("to = \"b\"", "to = \"b\"\ncard = \"left\"");
+    let found = faults(&text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].key, "programs.p.card");
+    assert_eq!(
+        found[0].problem,
+        "the way from `gate` by its card `left` to `b` leads back to `gate`"
+    );
+}
+
+#[test]
+fn a_host_has_at_most_sixteen_cards_and_a_way_sixty_gateways() {
+    let mut text = GATEWAY.to_owned();
+    for card in 0..17 {
+        text += &format!("[cards.c{card}]\nhost = \"other\"\n");
+    }
+    let found = faults(&text);
+    let said = |it: &Fault| it.key.starts_with("cards.") && it.problem.contains("16 cards");
+    assert!(found.iter().any(said), "{found:?}");
+    let chain = |gateways: usize| {
+        let mut text = "[programs.p]\nkind = \"ping\"\nfrom = \"h0\"\nto = \"end\"\n\
+                        [hosts.h0]\n[cards.r0]\nhost = \"h0\"\n[hosts.end]\n[cards.end]\nhost = \"end\"\n"
+            .to_owned();
+        for number in 1..=gateways {
+            text += &format!(
+                "[hosts.h{number}]\nforwards = true\n[cards.l{number}]\nhost = \"h{number}\"\n\
+                 [cards.r{number}]\nhost = \"h{number}\"\n\
+                 [links.k{number}]\nends = [\"r{}\", \"l{number}\"]\n",
+                number - 1
+            );
+        }
+        text + &format!("[links.last]\nends = [\"r{gateways}\", \"end\"]\n")
+    };
+    assert_eq!(faults(&chain(60)), []);
+    let found = faults(&chain(61));
+    assert!(
+        found[0]
+            .problem
+            .contains("leads over 61 hosts that forward"),
+        "{found:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever lines are left out, doubled or garbled, the check ends, and names keys.
     #[test]
     fn no_description_panics(
-        left_out in proptest::collection::vec(0_usize..20, 0..4),
-        garbled in proptest::collection::vec((0_usize..20, "[a-z0-9\". \\[\\]=]{0,12}"), 0..3),
+        gateway in proptest::bool::ANY,
+        left_out in proptest::collection::vec(0_usize..27, 0..4),
+        garbled in proptest::collection::vec((0_usize..27, "[a-z0-9\". \\[\\]=]{0,12}"), 0..3),
     ) {
-        let mut lines: Vec<String> = RIGHT.lines().map(str::to_owned).collect();
+        let right = if gateway { GATEWAY } else { RIGHT };
+        let mut lines: Vec<String> = right.lines().map(str::to_owned).collect();
         for (line, text) in garbled {
             if let Some(found) = lines.get_mut(line) {
                 let key = found.split('=').next().unwrap_or_default().to_owned();

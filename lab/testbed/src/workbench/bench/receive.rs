@@ -5,76 +5,85 @@
 //!           --> when there is no more: the program that slept wakes up --> return --> copies
 //! ```
 //! A program that polls does the handler's work itself, without the entry. Interrupts that
-//! come while the handler works are taken care of by the handler, which looks again.
+//! come from the card that the handler is at are taken care of by the handler, which looks again.
+//! Those of the host's other cards wait until it is done there, and it enters anew for each.
 
 use barewire_models::host::{Level, Notice};
 use barewire_models::workbench::Taker;
 use barewire_units::Duration;
 
-use super::super::parameters::{By, Checksum};
+use super::super::parameters::Checksum;
 use super::super::path::Part;
-use super::station::{Doing, Taking, Waiting};
+use super::station::{At, Doing, Taking, Waiting};
 use super::{Bench, Fate, Note, Place, Sim, What};
 
 impl Bench {
     /// The card moves the next burst into the host, if it has one to move.
-    pub(super) fn store(&mut self, host: u16, sim: &mut Sim) {
-        let burst_bytes = self.of(host).host.bus.burst.as_bytes();
-        let station = &mut self.stations[usize::from(host)];
-        let before = station.receiver.waiting();
-        let burst = station.receiver.begin_burst(burst_bytes);
+    pub(super) fn store(&mut self, at: At, sim: &mut Sim) {
+        let burst_bytes = self.of(at).host.bus.burst.as_bytes();
+        let card = self.card(at);
+        let before = card.receiver.waiting();
+        let burst = card.receiver.begin_burst(burst_bytes);
         // A frame without bytes of its own needs no burst, and may end a piece.
-        let whole = station.receiver.waiting() - before;
+        let whole = card.receiver.waiting() - before;
         if let Some(bytes) = burst {
-            station.store_burst = bytes;
-            let end = station.bus.burst(sim.now(), bytes);
-            self.until(end, Part::Bus, host, What::Stored, sim);
+            card.store_burst = bytes;
+            let bus = &mut self.stations[usize::from(at.host)].bus;
+            let end = bus.burst(sim.now(), bytes);
+            self.until(end, Part::Bus, at, What::Stored, sim);
         }
-        self.tell_host(host, whole, sim);
+        self.tell_host(at, whole, sim);
     }
 
-    pub(super) fn stored(&mut self, host: u16, sim: &mut Sim) {
-        let station = &mut self.stations[usize::from(host)];
-        let before = station.receiver.waiting();
-        station.receiver.end_burst(station.store_burst);
-        let whole = station.receiver.waiting() - before;
-        self.tell_host(host, whole, sim);
-        self.store(host, sim);
+    pub(super) fn stored(&mut self, at: At, sim: &mut Sim) {
+        let card = self.card(at);
+        let before = card.receiver.waiting();
+        card.receiver.end_burst(card.store_burst);
+        let whole = card.receiver.waiting() - before;
+        self.tell_host(at, whole, sim);
+        self.store(at, sim);
     }
 
     /// So many more pieces wait for the host.
-    pub(super) fn tell_host(&mut self, host: u16, pieces: usize, sim: &mut Sim) {
+    pub(super) fn tell_host(&mut self, at: At, pieces: usize, sim: &mut Sim) {
         for _ in 0..pieces {
-            let station = &mut self.stations[usize::from(host)];
-            if station.parameters.notice.by == By::Poll {
+            let station = &mut self.stations[usize::from(at.host)];
+            if station.polls {
                 if station.waiting == Waiting::Message {
-                    self.begin_poll(host, sim);
+                    self.begin_poll(at.host, sim);
                 }
                 continue;
             }
-            if !station.levels.is_idle(Level::Handler) {
+            if station.is_served(at.card) {
                 continue;
             }
-            match station.coalescer.note(sim.now()) {
-                Notice::Interrupt => self.interrupt(host, sim),
-                Notice::Arm(due) => self.until(due, Part::Wait, host, What::Due, sim),
+            match station.card(at.card).coalescer.note(sim.now()) {
+                Notice::Interrupt => self.interrupt(at, sim),
+                Notice::Arm(due) => self.until(due, Part::Wait, at, What::Due, sim),
                 Notice::Wait => {}
             }
         }
     }
 
-    pub(super) fn interrupt_due(&mut self, host: u16, sim: &mut Sim) {
-        let station = &mut self.stations[usize::from(host)];
-        if station.coalescer.handle_timer(sim.now()) && station.levels.is_idle(Level::Handler) {
-            self.interrupt(host, sim);
+    pub(super) fn interrupt_due(&mut self, at: At, sim: &mut Sim) {
+        let fires = self.card(at).coalescer.handle_timer(sim.now());
+        if fires && !self.station(at.host).is_served(at.card) {
+            self.interrupt(at, sim);
         }
     }
 
-    fn interrupt(&mut self, host: u16, sim: &mut Sim) {
-        let station = &mut self.stations[usize::from(host)];
+    /// The card interrupts; a handler that is at another card comes later.
+    fn interrupt(&mut self, at: At, sim: &mut Sim) {
+        let station = &mut self.stations[usize::from(at.host)];
+        if !station.levels.is_idle(Level::Handler) {
+            station.card(at.card).interrupts = true;
+            return;
+        }
+        station.card(at.card).interrupts = false;
         station.interrupts += 1;
+        station.serving = at.card;
         let cost = station.costs.interrupt;
-        self.begin(host, Level::Handler, Doing::Entry, cost, sim);
+        self.begin(at.host, Level::Handler, Doing::Entry, cost, sim);
     }
 
     fn begin_poll(&mut self, host: u16, sim: &mut Sim) {
@@ -84,27 +93,43 @@ impl Bench {
         self.begin(host, Level::Program, Doing::Poll, cost, sim);
     }
 
-    /// Takes the next whole piece from the card, or is done with them.
+    /// Takes the next whole piece from a card, or is done with them. The handler is at one card;
+    /// a poll takes the cards in turn.
     pub(super) fn take_piece(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let descriptor_bytes = self.of(host).card.descriptor.as_bytes();
         let station = &mut self.stations[usize::from(host)];
-        let Some(piece) = station.receiver.take() else {
+        let card = match level {
+            Level::Handler => station.serving,
+            Level::Program => {
+                let mut turn = station.turn(station.polled);
+                let has_piece =
+                    |card: &u8| station.cards[usize::from(*card)].receiver.waiting() > 0;
+                let found = turn.find(has_piece).unwrap_or(station.polled);
+                station.polled = station.turn(found).nth(1).unwrap_or(0);
+                found
+            }
+        };
+        let from = station.card(card);
+        let Some(piece) = from.receiver.take() else {
             self.all_taken(host, level, sim);
             return;
         };
-        let words = station.parameters.receiver().taker == Taker::Processor;
+        let descriptor_bytes = from.parameters.card.descriptor.as_bytes();
+        let words = from.parameters.receiver().taker == Taker::Processor;
         let left_bytes = if words {
             piece.bytes + descriptor_bytes
         } else {
             0
         };
-        station.taking[level as usize] = Some(Taking { piece, left_bytes });
+        station.taking[level as usize] = Some(Taking {
+            card,
+            piece,
+            left_bytes,
+        });
         self.read(host, level, sim);
     }
 
     /// Reads the next words of the piece, or lets the driver look at it.
     fn read(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let burst_bytes = self.of(host).word_burst_bytes();
         let station = &mut self.stations[usize::from(host)];
         let Some(taking) = station.taking[level as usize] else {
             return;
@@ -114,6 +139,7 @@ impl Bench {
             self.begin(host, level, Doing::TakeDriver, cost, sim);
             return;
         }
+        let burst_bytes = station.card(taking.card).parameters.word_burst_bytes();
         let bytes = burst_bytes.min(taking.left_bytes);
         let end = station.bus.read(sim.now(), bytes);
         let cost = end.saturating_duration_since(sim.now());
@@ -128,11 +154,16 @@ impl Bench {
         self.read(host, level, sim);
     }
 
+    /// Sums over the bytes, if that is the processor's part; over those for others, the hosts at
+    /// the ends do.
     pub(super) fn sum_taken(&mut self, host: u16, level: Level, sim: &mut Sim) {
         let station = &mut self.stations[usize::from(host)];
-        let bytes = station.taking[level as usize].map_or(0, |taking| taking.piece.bytes);
-        if station.parameters.card.checksum == Checksum::Processor {
-            let cost = station.costs.checksum(bytes);
+        let Some(Taking { card, piece, .. }) = station.taking[level as usize] else {
+            return;
+        };
+        let sums = station.card(card).parameters.card.checksum == Checksum::Processor;
+        if sums && piece.to == host {
+            let cost = station.costs.checksum(piece.bytes);
             self.begin(host, level, Doing::TakeSum, cost, sim);
         } else {
             self.piece_taken(host, level, sim);
@@ -140,37 +171,58 @@ impl Bench {
     }
 
     pub(super) fn piece_taken(&mut self, host: u16, level: Level, sim: &mut Sim) {
-        let socket_bytes = self.of(host).driver.socket.as_bytes();
         let station = &mut self.stations[usize::from(host)];
-        if let Some(Taking { piece, .. }) = station.taking[level as usize].take() {
-            station.receiver.release(&piece);
+        let taken = station.taking[level as usize].take();
+        if let Some(Taking { card, piece, .. }) = taken {
+            station.card(card).receiver.release(&piece);
             let message = &mut self.messages[piece.message as usize];
             message.got_bytes += piece.bytes;
             if piece.last && message.got_bytes == message.bytes {
-                // The first that waits is always taken, however long it is.
-                let after = station.inbox_bytes + message.bytes;
-                if after <= socket_bytes || station.inbox.is_empty() {
-                    station.inbox_bytes = after;
-                    station.inbox.push_back(piece.message);
-                } else {
-                    message.fate = Fate::Lost(Place::Socket);
-                    if self.handed.is_some() {
-                        self.lost.push(piece.message);
-                    }
+                match message.to == host {
+                    true => self.put_in(At { host, card }, piece.message),
+                    false => self.pass_on(host, piece.message),
                 }
             }
         }
-        if self.of(host).host.processors == 2 && level == Level::Handler {
+        let station = &mut self.stations[usize::from(host)];
+        if station.levels.has_two_processors() && level == Level::Handler {
             self.wake(host, sim);
         }
         let whole = !self.stations[usize::from(host)].inbox.is_empty();
-        if level == Level::Program && whole {
-            self.look_for_message(host, sim);
-        } else {
-            self.take_piece(host, level, sim);
+        match level {
+            Level::Program if whole => self.look_for_message(host, sim),
+            Level::Program => self.take_piece(host, level, sim),
+            Level::Handler => self.handler_goes_on(host, sim),
         }
-        // The buffer is free again.
-        self.store(host, sim);
+        if let Some(Taking { card, .. }) = taken {
+            // The buffer is free again.
+            self.store(At { host, card }, sim);
+        }
+    }
+
+    /// Puts a message before the program, if there is room.
+    fn put_in(&mut self, at: At, number: u32) {
+        let socket_bytes = self.of(at).driver.socket.as_bytes();
+        let station = &mut self.stations[usize::from(at.host)];
+        let message = &mut self.messages[number as usize];
+        // The first that waits is always taken, however long it is.
+        let after = station.inbox_bytes + message.bytes;
+        if after <= socket_bytes || station.inbox.is_empty() {
+            station.inbox_bytes = after;
+            station.inbox.push_back((number, at.card));
+        } else {
+            message.fate = Fate::Lost(Place::Socket);
+            if self.handed.is_some() {
+                self.lost.push(number);
+            }
+        }
+    }
+
+    /// The handler passes on what it can, and takes the next piece.
+    pub(super) fn handler_goes_on(&mut self, host: u16, sim: &mut Sim) {
+        if !self.forward_next(host, sim) {
+            self.take_piece(host, Level::Handler, sim);
+        }
     }
 
     fn all_taken(&mut self, host: u16, level: Level, sim: &mut Sim) {
@@ -180,6 +232,12 @@ impl Bench {
         }
         let now = sim.now();
         let station = &mut self.stations[usize::from(host)];
+        let mut turn = station.turn(station.serving);
+        if let Some(card) = turn.find(|card| station.cards[usize::from(*card)].interrupts) {
+            // Another card has asked for it meanwhile.
+            self.interrupt(At { host, card }, sim);
+            return;
+        }
         let held_up = station.held_up.take();
         if station.levels.resume(now) {
             if let Some(held_up) = held_up {
@@ -203,7 +261,7 @@ impl Bench {
             self.begin_switch(host, sim);
         } else {
             let end = sim.now().saturating_add(wake_up);
-            self.until(end, Part::Wake, host, What::Woken, sim);
+            self.until(end, Part::Wake, At::first(host), What::Woken, sim);
         }
     }
 
@@ -218,12 +276,12 @@ impl Bench {
     pub(super) fn look_for_message(&mut self, host: u16, sim: &mut Sim) {
         let station = &mut self.stations[usize::from(host)];
         station.waiting = Waiting::No;
-        if station.parameters.notice.by == By::Interrupt {
+        if !station.polls {
             let cost = station.costs.receive_call;
             self.begin(host, Level::Program, Doing::ReceiveCall, cost, sim);
         } else if !station.inbox.is_empty() {
             self.copy_out(host, sim);
-        } else if station.receiver.waiting() > 0 {
+        } else if station.has_pieces() {
             self.begin_poll(host, sim);
         } else {
             self.stay(host, sim);
@@ -250,11 +308,11 @@ impl Bench {
     }
 
     pub(super) fn copy_out(&mut self, host: u16, sim: &mut Sim) {
-        let copies = self.of(host).driver.receive_copies;
         let station = &mut self.stations[usize::from(host)];
-        let Some(&message) = station.inbox.front() else {
+        let Some(&(message, card)) = station.inbox.front() else {
             return;
         };
+        let copies = station.card(card).parameters.driver.receive_copies;
         let bytes = self.messages[message as usize].bytes;
         let copy = station.memory.copy(bytes, bytes);
         let cost = copy.checked_mul(copies).unwrap_or(Duration::MAX);
@@ -263,7 +321,7 @@ impl Bench {
 
     pub(super) fn received(&mut self, host: u16) {
         let station = &mut self.stations[usize::from(host)];
-        let Some(number) = station.inbox.pop_front() else {
+        let Some((number, _)) = station.inbox.pop_front() else {
             return;
         };
         station.received_last = true;
