@@ -135,6 +135,62 @@ fn a_network_is_drawn_as_text_and_as_the_picture_in_the_book() {
     );
 }
 
+#[test]
+fn a_host_with_several_cards_is_drawn_with_each_and_mistakes_name_their_lines() {
+    let folder = Folder::new("lab-plans-gateway");
+    let (drawn, _) = folder.done(&["draw", "network-gateway"]);
+    let head = "host gate (hp9000-730, gate-ether card-acenic, gate-ring card-afterburner, forwards)\n\
+                ├─ [gate-ring] ring ring-a ";
+    assert!(drawn.starts_with(head), "{drawn}");
+    assert!(
+        drawn.contains("└─ [ether-a, 1Gbit/s, gate-ether] host new-a "),
+        "{drawn}"
+    );
+    folder.done(&["draw", "network-gateway", "-o", "gateway.svg"]);
+    assert!(folder.read("gateway.svg").contains("gate-ether"));
+
+    folder.done(&["new", "mine", "--from", "network-gateway"]);
+    let right = folder.read("mine.toml");
+    let line_of = |text: &str, of: &str| {
+        let at = text.lines().position(|line| line == of);
+        1 + at.unwrap_or_else(|| panic!("{of}: {text}"))
+    };
+    for (from, to, line, problem) in [
+        (
+            "forward_buffer = \"256 KiB\"\nforwards = true\n",
+            "",
+            "[programs.ping-a]",
+            "no way leads from `new-a` to `old-a`; `gate` passes nothing on without `forwards = true`",
+        ),
+        (
+            "ends = [\"gate-ether\", \"new-a\"]",
+            "ends = [\"gate-ethr\", \"new-a\"]",
+            "ends = [\"gate-ethr\", \"new-a\"]",
+            "no such port `gate-ethr`; did you mean `gate-ether`?",
+        ),
+        (
+            "stations = [\"old-a\", \"gate-ring\"]",
+            "stations = [\"old-a\", \"gate-ring\", \"gate-ring\"]",
+            "stations = [\"old-a\", \"gate-ring\", \"gate-ring\"]",
+            "port `gate-ring` is in use",
+        ),
+        (
+            "to = \"old-a\"\n",
+            "to = \"old-a\"\ncard = \"gate-ring\"\n",
+            "card = \"gate-ring\"",
+            "`gate-ring` is a card of `gate`, where this program does not run",
+        ),
+    ] {
+        let wrong = right.replacen(from, to, 1);
+        assert_ne!(wrong, right, "{from}");
+        folder.write("wrong.toml", &wrong);
+        let said = folder.refused(&["run", "wrong.toml"]);
+        let place = format!("wrong.toml:{}: ", line_of(&wrong, line));
+        assert!(said.contains(&place), "{place}: {said}");
+        assert!(said.contains(problem), "{said}");
+    }
+}
+
 /// A network of one's own, from the first line to a sweep and its plots.
 #[test]
 fn a_network_is_begun_run_swept_kept_and_plotted() {
