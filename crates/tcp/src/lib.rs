@@ -14,8 +14,8 @@
 //! | what hosts on the way say by ICMP: nobody listens there, shorter packets, unreachable | here |
 //!
 //! ICMP errors can be forged, so they count only if they quote what is in flight (RFC 5927). "Nobody
-//! listens" ends a connection only before it is open. "Unreachable" never ends one, since it may
-//! pass; it is told when the timeout ends it. "Too big" shortens packets (RFC 1191, RFC 8201), but
+//! listens" and "unreachable" end a connection only while this end opens it, as with Linux. Later,
+//! "unreachable" may pass; it is told when the timeout ends the connection. "Too big" shortens packets (RFC 1191, RFC 8201), but
 //! not below 576 bytes (IPv6: 1280). Where such messages do not arrive, a path with shorter packets
 //! than [`Config::mtu`] is not found out. Nor are longer packets tried again later.
 //!

@@ -671,15 +671,31 @@ fn a_host_on_the_way_says_that_nobody_listens() {
 }
 
 #[test]
+fn a_host_on_the_way_says_that_there_is_no_way() {
+    for (kind, code) in [(3, 0), (3, 1), (11, 0)] {
+        let mut it = Script::connecting(&config());
+        it.recv("S 0:0(0)");
+        // Not about this segment.
+        it.icmp(kind, code, 0, 1);
+        assert_eq!(it.tcp.state(), State::Opening);
+        it.icmp(kind, code, 0, 0);
+        it.ended(Some(Error::Unreachable));
+        assert_eq!(it.tcp.refused_packets(), 1);
+    }
+}
+
+#[test]
 fn unreachable_is_told_when_the_time_is_over() {
     let mut settings = config();
     settings.timeout = Duration::from_s(5);
-    let mut it = Script::connecting(&settings);
-    it.recv("S 0:0(0)");
-    it.icmp(3, 1, 0, 0);
-    assert_eq!(it.tcp.state(), State::Opening);
-    it.after_ms(5000);
+    let mut it = Script::open(&settings, OPTIONS, 60_000);
+    it.write(10);
+    it.recv("P. 1:11(10)");
+    it.icmp(3, 1, 0, 1);
     it.quiet();
+    assert_eq!(it.tcp.state(), State::Open);
+    it.after_ms(5000);
+    it.recv("R. 11:11(0)");
     it.ended(Some(Error::Unreachable));
     assert_eq!(it.tcp.refused_packets(), 0);
 }

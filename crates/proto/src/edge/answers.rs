@@ -363,9 +363,29 @@ pub fn port_unreachable(from: Ethernet, to: Ethernet, packet: &Packet, bytes: &[
     } else {
         (1, 4)
     };
+    let mut icmp = quoting(kind, code, packet, bytes);
+    icmp_frame(from, to, (packet.target, packet.source), HOPS, &mut icmp)
+}
+
+/// Says to who has sent a packet, in its own name, that the host that it was for, or the next on the way, does not answer:
+/// the bridge's own `ethernet`. It goes to no line.
+#[must_use]
+pub fn host_unreachable(ethernet: Ethernet, packet: &Packet, bytes: &[u8]) -> Vec<u8> {
+    let (kind, code) = if packet.source.is_ipv4() {
+        (3, 1)
+    } else {
+        (1, 3)
+    };
+    let mut icmp = quoting(kind, code, packet, bytes);
+    let ends = (packet.source, packet.source);
+    icmp_frame(ethernet, ethernet, ends, HOPS, &mut icmp)
+}
+
+/// An ICMP error without its checksum.
+fn quoting(kind: u8, code: u8, packet: &Packet, bytes: &[u8]) -> Vec<u8> {
     let mut icmp = vec![kind, code, 0, 0, 0, 0, 0, 0];
     icmp.extend_from_slice(&bytes[..packet.total_bytes.min(packet.header_bytes + QUOTED_MAX)]);
-    icmp_frame(from, to, (packet.target, packet.source), HOPS, &mut icmp)
+    icmp
 }
 
 /// A segment without data of a connection, from the bridge's end; the Ethernet addresses are `[to, from]`.

@@ -196,6 +196,9 @@ impl Bridge {
             self.ask(question, out);
         }
         self.counters.unresolved += self.neighbours.take_dropped();
+        for framed in self.neighbours.take_unanswered() {
+            self.tell_unanswered(&framed, out);
+        }
     }
 
     /// Time counts from `by` later on: the instants of later calls are so much smaller. An [`Instant`] goes no further than
@@ -410,36 +413,53 @@ impl Bridge {
     }
 
     fn icmp_error(&mut self, came: &Came<'_>, out: &mut impl Output) {
-        let flow = embedded_flow(&came.bytes()[came.packet.header_bytes + 8..]);
-        let lease = flow.and_then(|(protocol, source, source_port, target, target_port)| {
-            let local = SocketAddr::new(source, source_port);
-            let flow = Flow {
-                protocol,
-                local,
-                remote: SocketAddr::new(target, target_port),
-            };
-            let listening = || {
-                self.leases
-                    .listening(&PortKey::of(protocol, local))
-                    .filter(|_| protocol == Protocol::Udp)
-            };
-            self.leases
-                .connected(&flow)
-                .or_else(listening)
-                .filter(|_| self.at.is_own(source))
-        });
-        let Some(lease) = lease else {
-            self.counters.unclaimed += 1;
-            return;
+        let bytes = came.bytes();
+        match self.lease_of_quoted(&bytes[came.packet.header_bytes + 8..]) {
+            Some(lease) => self.give_icmp(lease, bytes, out),
+            None => self.counters.unclaimed += 1,
+        }
+    }
+
+    /// The lease that has sent the packet that an ICMP error quotes.
+    fn lease_of_quoted(&self, quoted: &[u8]) -> Option<LeaseId> {
+        let (protocol, source, source_port, target, target_port) = embedded_flow(quoted)?;
+        let local = SocketAddr::new(source, source_port);
+        let flow = Flow {
+            protocol,
+            local,
+            remote: SocketAddr::new(target, target_port),
         };
-        let mut message = PacketHeader {
+        let listening = || {
+            self.leases
+                .listening(&PortKey::of(protocol, local))
+                .filter(|_| protocol == Protocol::Udp)
+        };
+        self.leases
+            .connected(&flow)
+            .or_else(listening)
+            .filter(|_| self.at.is_own(source))
+    }
+
+    fn give_icmp(&mut self, lease: LeaseId, packet: &[u8], out: &mut impl Output) {
+        let header = PacketHeader {
             checksum: Checksum::Verified,
             segment_bytes: 0,
-        }
-        .to_bytes()
-        .to_vec();
-        message.extend_from_slice(came.bytes());
+        };
+        let mut message = header.to_bytes().to_vec();
+        message.extend_from_slice(packet);
         self.give(lease, &message, out);
+    }
+
+    /// The host that a packet waited for does not answer: its client is told.
+    fn tell_unanswered(&mut self, framed: &[u8], out: &mut impl Output) {
+        let Some(bytes) = framed.get(PACKET_AT..) else {
+            return;
+        };
+        let (Some(lease), Ok(packet)) = (self.lease_of_quoted(bytes), Packet::parse(bytes)) else {
+            return;
+        };
+        let frame = answers::host_unreachable(self.at.ethernet, &packet, bytes);
+        self.give_icmp(lease, &frame[PACKET_AT..], out);
     }
 
     fn transport(

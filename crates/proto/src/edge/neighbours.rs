@@ -3,7 +3,7 @@
 //!
 //! | state | the bridge | an answer | time |
 //! |---|---|---|---|
-//! | Asked | holds packets, asks all hosts each second, three times | Known | the entry goes |
+//! | Asked | holds packets, asks all hosts each second, three times | Known | the entry goes, and the packets come back |
 //! | Known, for 30 s | uses the address | is unasked for | Old |
 //! | Old | uses the address, and at the next use asks the host | is unasked for | stays |
 //! | Checked | uses the address, asks the host three times, then all | Known | the entry goes |
@@ -119,6 +119,8 @@ pub struct Neighbours {
     asked: usize,
     /// Packets that were dropped since nobody answered, or there were too many.
     dropped: u64,
+    /// Those for hosts that have not answered any question.
+    unanswered: Vec<Vec<u8>>,
 }
 
 impl Neighbours {
@@ -130,6 +132,7 @@ impl Neighbours {
             deadlines: BTreeSet::new(),
             asked: 0,
             dropped: 0,
+            unanswered: Vec::new(),
         }
     }
 
@@ -148,6 +151,12 @@ impl Neighbours {
     /// Packets that were dropped since nobody answered, or there were too many; from then on counted from zero.
     pub fn take_dropped(&mut self) -> u64 {
         core::mem::take(&mut self.dropped)
+    }
+
+    /// Packets that were held for hosts which have not answered any question, each once. They are among the dropped ones.
+    /// At most [`HELD_MAX`] for each of [`ASKED_MAX`] hosts.
+    pub fn take_unanswered(&mut self) -> Vec<Vec<u8>> {
+        core::mem::take(&mut self.unanswered)
     }
 
     /// The way to a neighbour to which a packet goes now, and a question that has to be sent first or beside it.
@@ -262,6 +271,8 @@ impl Neighbours {
             let is_known = neighbour.state == NeighbourState::Checked;
             let most = if is_known { 2 * QUESTIONS } else { QUESTIONS };
             if neighbour.asked >= most {
+                self.dropped += neighbour.held.len() as u64;
+                self.unanswered.append(&mut neighbour.held);
                 self.remove(of);
                 continue;
             }

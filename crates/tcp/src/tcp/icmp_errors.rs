@@ -28,6 +28,14 @@ impl Tcp {
                     ..
                 },
             ) => self.finish(Some(Error::Refused)),
+            // So does Linux (RFC 5461, section 4.1): whoever connects wants to know, and can try another address.
+            (
+                Said::Unreachable,
+                Phase::Opening {
+                    is_accepting: false,
+                    ..
+                },
+            ) => self.finish(Some(Error::Unreachable)),
             // An open connection outlives it (RFC 5927, section 5.2).
             (Said::Refused | Said::Unreachable, Phase::Opening { .. } | Phase::Open) => {
                 self.is_unreachable = true;

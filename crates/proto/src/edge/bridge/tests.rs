@@ -505,6 +505,43 @@ fn a_connection_hears_that_its_packets_are_too_big() {
 }
 
 #[test]
+fn a_client_hears_that_nobody_has_the_address() {
+    for is_v6 in [false, true] {
+        let mut place = place(Takes::ALL);
+        let (id, local) = lease(&mut place, Protocol::Tcp, is_v6);
+        let syn = packet(local, peer(is_v6), Some((7, 0, SYN)), b"");
+        place.client_sends(id, PacketHeader::default(), &syn);
+        for _ in 0..2 {
+            place.now = place.now.saturating_add(Duration::from_s(1));
+            place.bridge.handle_time(place.now, &mut place.out);
+            assert!(place.out.messages.is_empty());
+        }
+        place.now = place.now.saturating_add(Duration::from_s(1));
+        place.bridge.handle_time(place.now, &mut place.out);
+        let (of, given) = place.out.messages.pop().expect("it is told");
+        assert!(of == id && place.out.messages.is_empty());
+        let (header, bytes) = PacketHeader::parse(&given).expect("a message");
+        let icmp = Packet::parse(bytes).expect("a packet");
+        let said = if is_v6 { (1, 3) } else { (3, 1) };
+        assert!(matches!(icmp.body, Body::Icmp { kind, code } if (kind, code) == said));
+        assert!(answers::icmp_is_right(&icmp, bytes));
+        assert_eq!(
+            (header.checksum, icmp.target),
+            (Checksum::Verified, local.ip())
+        );
+        assert_eq!(bytes[icmp.header_bytes + 8..], syn);
+        // Of one that is no more, nobody is told.
+        place.client_sends(id, PacketHeader::default(), &syn);
+        place.bridge.end(place.now, id, &mut place.out);
+        for _ in 0..3 {
+            place.now = place.now.saturating_add(Duration::from_s(1));
+            place.bridge.handle_time(place.now, &mut place.out);
+        }
+        assert!(place.out.messages.is_empty());
+    }
+}
+
+#[test]
 fn a_client_that_goes_resets_its_peer() {
     let mut place = place(Takes::ALL);
     let (id, local) = opened(&mut place);

@@ -70,6 +70,8 @@ fn nobody_answers() {
         (all.len(), all.take_dropped(), all.next_deadline()),
         (0, 1, None)
     );
+    assert_eq!(all.take_unanswered(), [vec![1]]);
+    assert!(all.take_unanswered().is_empty());
 }
 
 #[test]
