@@ -4,7 +4,13 @@
 //! `cargo run -p barewire-kernel-tcp --example rates -- [MBIT/S [RTT_US [MIB [CONTROL]]]]`
 //!
 //! CONTROL is the congestion control of the kernel's senders: `cubic` unless given.
+//!
+//! `cargo run -p barewire-kernel-tcp --example rates -- programs [MBIT/S [RTT_US [SECONDS [ROUNDS]]]]`
+//!
+//! That is iperf3, curl and nginx, on the kernel's TCP and under `barewire run --edge` in turn, over the same path. It needs
+//! the command and the preload library of the same build: `cargo build -p barewire-cli -p barewire-sockets`.
 
+use barewire_kernel_tcp::programs::{self, ProgramSetup};
 use barewire_kernel_tcp::{CannotRun, KERNEL, KernelHost, LIMIT, OTHER, join, join_kernels};
 use barewire_tcp::path::{CHANCE_ONE, PathConfig};
 use barewire_tcp::{Config, Endpoint, Listener, Outgoing, State, Tcp};
@@ -172,8 +178,39 @@ fn between_kernels(setup: &Setup, seed: u64) -> Result<f64, CannotRun> {
     })
 }
 
+/// The table of programs.
+fn compare_programs(arguments: &[String]) -> Result<(), CannotRun> {
+    let number = |at: usize, default: u64| {
+        arguments
+            .get(at)
+            .map_or(default, |text| text.parse().expect("a number"))
+    };
+    let (mbit, rtt_us) = (number(0, 100), number(1, 1000));
+    let setup = ProgramSetup {
+        path: PathConfig::new(Rate::new(mbit * 1_000_000), Duration::from_us(rtt_us / 2)),
+        seconds: number(2, 4),
+        rounds: number(3, 5),
+    };
+    println!(
+        "Programs at {mbit} Mbit/s, {rtt_us} us there and back, {} s each, {} rounds in turn; Mbit/s, \
+         median (range):\n",
+        setup.seconds, setup.rounds
+    );
+    println!("| program | loss | kernel | through the bridge | ratio |");
+    println!("|---|---|---|---|---|");
+    for lost in [0, 100, 1000] {
+        for row in programs::compare(&setup, lost)? {
+            println!("{row}");
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), CannotRun> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == "programs") {
+        return compare_programs(&arguments[1..]);
+    }
     let number = |at: usize, default: u64| {
         arguments
             .get(at)
