@@ -213,6 +213,7 @@ fn exchange_edge(at: SocketAddr, connections: u64, longest: Duration) -> Result<
         }
         for id in edge.wait(Some(Duration::from_secs(5)))? {
             let Some(stream) = edge.stream(id) else {
+                edge.take_failure(id).map_or(Ok(()), Err)?;
                 continue;
             };
             if !begun.contains(&id) {

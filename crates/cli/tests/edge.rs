@@ -2,207 +2,23 @@
 //! another network namespace. It needs root.
 
 mod common;
+#[path = "common/edge.rs"]
+mod place;
 #[path = "common/skip.rs"]
 mod skip;
 #[path = "common/wait.rs"]
 mod wait;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
-use barewire_sys::lan::Lan;
-use barewire_sys::netns::NetNamespace;
 use common::barewire;
-use rustix::process::{Pid, Signal, kill_process};
-use skip::skip;
-
-/// Only a broken program takes so long.
-const LONG: Duration = Duration::from_secs(60);
-/// The kernel of the other host.
-const PEER: &str = "10.77.0.1";
-/// The bridge, and the host's own kernel.
-const BRIDGE: &str = "10.77.0.9";
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Two hosts, and a bridge at one of them.
-struct Place {
-    home: NetNamespace,
-    peer: NetNamespace,
-    _bridge: Running,
-}
-
-impl Place {
-    /// One, if this machine has what it takes; otherwise the test counts as skipped.
-    fn new(test: &str) -> Option<Place> {
-        if !rustix::process::geteuid().is_root() {
-            skip(test, "network namespaces need root");
-            return None;
-        }
-        let mut hosts = match Lan::pair() {
-            Ok(lan) => lan.hosts,
-            Err(error) => {
-                skip(test, &format!("no network namespaces: {error}"));
-                return None;
-            }
-        };
-        let (home, peer) = (hosts.remove(1).net, hosts.remove(0).net);
-        let mut bridge = barewire(&["bridge", "--interface", "nic"]);
-        bridge.args(["--address", "10.77.0.9/24"]);
-        let mut bridge = start(&home, bridge.stderr(Stdio::piped()));
-        let said = bridge.0.stderr.take().expect("piped");
-        let mut line = String::new();
-        BufReader::new(said).read_line(&mut line).expect("a line");
-        assert!(line.contains(BRIDGE), "no bridge: {line}");
-        Some(Place {
-            home,
-            peer,
-            _bridge: bridge,
-        })
-    }
-
-    /// One, if these programs are installed, too.
-    fn with(test: &str, programs: &[&str]) -> Option<Place> {
-        let missing = programs.iter().any(|program| is_missing(test, program));
-        if missing { None } else { Place::new(test) }
-    }
-
-    /// A program under `run --edge`.
-    fn edge(&self, program: &[&str]) -> Running {
-        let mut command = barewire(&[&["run", "--edge", "--"], program].concat());
-        command.stdin(Stdio::piped());
-        start(
-            &self.home,
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()),
-        )
-    }
-
-    /// Runs such a program to its end.
-    fn output(&self, program: &[&str]) -> Output {
-        finish(self.edge(program))
-    }
-
-    fn python(&self, code: &str) -> Running {
-        self.edge(&["python3", "-c", code])
-    }
-
-    /// A listener of the other host's kernel.
-    fn listener(&self) -> (TcpListener, SocketAddr) {
-        let listener = self.peer.run(|| TcpListener::bind((PEER, 0))).unwrap();
-        let at = listener.local_addr().unwrap();
-        (listener, at)
-    }
-}
-
-fn start(host: &NetNamespace, command: &mut Command) -> Running {
-    let child = host.run(|| command.spawn());
-    Running(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
-}
-
-fn finish(mut program: Running) -> Output {
-    drop(program.0.stdin.take());
-    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-    let mut out = program.0.stdout.take().expect("piped");
-    let mut err = program.0.stderr.take().expect("piped");
-    let reader = std::thread::spawn(move || {
-        err.read_to_end(&mut stderr).expect("read");
-        stderr
-    });
-    out.read_to_end(&mut stdout).expect("read");
-    let status = wait::ended(&mut program.0, LONG);
-    let stderr = reader.join().expect("a thread");
-    Output {
-        status,
-        stdout,
-        stderr,
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// What the program has written, if it ended well.
-fn said(output: &Output) -> String {
-    let said = text(&output.stdout);
-    assert!(
-        output.status.success(),
-        "{}: {said}{}",
-        output.status,
-        text(&output.stderr)
-    );
-    said
-}
-
-fn is_missing(test: &str, program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if found.is_err() {
-        skip(test, &format!("{program} is not installed"));
-    }
-    found.is_err()
-}
-
-/// Takes a connection of the bridge's.
-fn accept(listener: &TcpListener) -> TcpStream {
-    let (stream, from) = listener.accept().unwrap();
-    assert_eq!(from.ip().to_string(), BRIDGE, "the kernel connected");
-    stream.set_read_timeout(Some(LONG)).unwrap();
-    stream
-}
-
-/// A folder that goes with the test, with a file of 1 MB.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> (Folder, Vec<u8>) {
-        let path =
-            std::env::temp_dir().join(format!("barewire-edge-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        let bytes: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7 / 3) as u8).collect();
-        std::fs::write(path.join("file"), &bytes).unwrap();
-        (Folder(path), bytes)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Python's web server, once it listens.
-fn web(host: &NetNamespace, folder: &Folder, mut command: Command) -> (Running, u16) {
-    const CODE: &str = "import http.server, sys
-server = http.server.ThreadingHTTPServer(('0.0.0.0', 0), http.server.SimpleHTTPRequestHandler)
-print(server.server_address[1], flush=True)
-server.serve_forever()";
-    command
-        .args(["python3", "-u", "-c", CODE])
-        .current_dir(&folder.0);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut server = start(host, command.stderr(Stdio::piped()));
-    let mut line = String::new();
-    let out = server.0.stdout.take().expect("piped");
-    BufReader::new(out).read_line(&mut line).expect("a line");
-    let port = line.trim().parse().expect("a port");
-    (server, port)
-}
+use place::{
+    BRIDGE, Folder, LONG, PEER, Place, Running, accept, finish, hello, said, send, start, text, web,
+};
+use rustix::process::Signal;
 
 #[test]
 fn curl_gets_pages_through_the_bridge() {
@@ -346,12 +162,6 @@ fn waits(place: &Place, at: SocketAddr) -> Running {
     place.python(&WAITS.replace("PORT", &at.port().to_string()))
 }
 
-fn hello(stream: &mut TcpStream) {
-    let mut hello = [0; 5];
-    stream.read_exact(&mut hello).unwrap();
-    assert_eq!(&hello, b"hello");
-}
-
 /// The process id of a program's gateway.
 fn gateway_of(program: u32) -> i32 {
     let wanted = format!("--program={program}");
@@ -365,7 +175,7 @@ fn gateway_of(program: u32) -> i32 {
 }
 
 fn kill(pid: i32) {
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    send(pid, Signal::KILL);
 }
 
 #[test]

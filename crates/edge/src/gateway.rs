@@ -314,17 +314,9 @@ impl<'n> Gateway<'n> {
         match self.edge.start_connect(target, &self.options) {
             Ok(id) => {
                 let token = self.token();
-                let local = self.edge.stream(id).map(|stream| stream.local());
-                let ends = Answer {
-                    error: 0,
-                    local,
-                    remote: Some(target),
-                };
-                self.known.add(Some(cookie), None, ends);
                 self.by_token.insert(token, id);
                 self.pairs
                     .insert(id, Pair::opening(token, cookie, from, program));
-                self.step(id);
             }
             Err(error) => self.refuse(cookie, &program, number(&error)),
         }
@@ -411,9 +403,17 @@ impl<'n> Gateway<'n> {
             return self.accept(id);
         }
         let (Some(pair), Some(stream)) = (self.pairs.get_mut(&id), self.edge.stream(id)) else {
-            return self.remove(id);
+            return self.step_without_lease(id);
         };
         if pair.is_opening() {
+            if let Some(cookie) = pair.takes_ends() {
+                let ends = Answer {
+                    error: 0,
+                    local: Some(stream.local()),
+                    remote: Some(stream.remote()),
+                };
+                self.known.add(Some(cookie), None, ends);
+            }
             match stream.state() {
                 State::Opening => return,
                 State::Open | State::TimeWait => {}
@@ -445,6 +445,19 @@ impl<'n> Gateway<'n> {
             }
             Fate::Over => self.remove(id),
         }
+    }
+
+    /// As [`step`](Self::step), for one whose lease the bridge has not granted.
+    fn step_without_lease(&mut self, id: ConnectionId) {
+        if self.edge.is_asking(id) {
+            return;
+        }
+        let error = self.edge.take_failure(id);
+        let program = self.pairs.get_mut(&id).and_then(Pair::take_program);
+        if let Some((error, (cookie, program))) = error.zip(program) {
+            self.refuse(cookie, &program, number(&error));
+        }
+        self.remove(id);
     }
 
     /// Gives a connection up. What was not ended ends with a reset, on either side.
@@ -527,6 +540,14 @@ fn number(error: &EdgeError) -> i32 {
             Refusal::BadRequest => e::IO,
             _ => e::ADDRESS_NOT_AVAILABLE,
         },
+        // A bridge that is stopped is as a host that is silent.
+        EdgeError::Lease(
+            LeaseError::NoBridge {
+                error: barewire::Error::Timeout,
+                ..
+            }
+            | LeaseError::Gone(barewire::Error::Timeout),
+        ) => e::TIMED_OUT,
         EdgeError::Lease(_) => e::NETWORK_UNREACHABLE,
         EdgeError::TimedOut => e::TIMED_OUT,
         _ => e::IO,

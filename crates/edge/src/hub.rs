@@ -2,11 +2,13 @@
 
 use crate::clock::{Clock, until};
 use crate::error::EdgeError;
+use crate::lease::{LeaseError, LeaseRequest};
 use crate::listener::EdgeListener;
 use crate::stream::{EdgeStream, StreamOptions};
 use crate::wheel::Wheel;
 use barewire::{ConnectionId, Event, Node};
 use barewire_tcp::State;
+use barewire_units::Instant;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,6 +44,10 @@ pub struct Edge<'n> {
     node: &'n Node,
     clock: Clock,
     streams: HashMap<ConnectionId, EdgeStream>,
+    /// Those whose lease the bridge has not granted yet.
+    asking: HashMap<ConnectionId, Asking>,
+    /// Why connections have never begun, until somebody asks.
+    failures: HashMap<ConnectionId, EdgeError>,
     wheel: Wheel<ConnectionId>,
     /// Those whose deadlines may have changed since the last wait.
     touched: Vec<ConnectionId>,
@@ -53,6 +59,15 @@ pub struct Edge<'n> {
     others: Vec<Event>,
 }
 
+/// A connection whose lease was asked for.
+#[derive(Debug)]
+struct Asking {
+    request: LeaseRequest,
+    remote: SocketAddr,
+    options: StreamOptions,
+    gives_up: Instant,
+}
+
 impl<'n> Edge<'n> {
     /// One without connections. While it waits, it takes the node's events.
     #[must_use]
@@ -61,6 +76,8 @@ impl<'n> Edge<'n> {
             node,
             clock: Clock::new(),
             streams: HashMap::new(),
+            asking: HashMap::new(),
+            failures: HashMap::new(),
             wheel: Wheel::new(),
             touched: Vec::new(),
             listeners: HashMap::new(),
@@ -70,17 +87,44 @@ impl<'n> Edge<'n> {
         }
     }
 
-    /// Begins to open a connection. It waits for the bridge, but not for the other end.
+    /// Begins to open a connection, without waiting for anybody. Until the bridge has granted a lease, there is no
+    /// [`stream`](Self::stream). [`wait`](Self::wait) gives the connection when there is one, and when there will be none:
+    /// then [`take_failure`](Self::take_failure) says why.
     ///
     /// # Errors
-    /// The bridge gives no lease, or the settings are wrong.
+    /// No bridge listens under the name, or this node can open no connection to it.
     pub fn start_connect(
         &mut self,
         remote: SocketAddr,
         options: &StreamOptions,
     ) -> Result<ConnectionId, EdgeError> {
-        let stream = EdgeStream::start_connect(self.node, remote, options)?;
-        Ok(self.add(stream))
+        let lease = options.lease();
+        let (id, request) = LeaseRequest::begin(self.node, &options.ask(remote), &lease)?;
+        let timeout = barewire_units::Duration::try_from(lease.timeout)
+            .unwrap_or(barewire_units::Duration::MAX);
+        let gives_up = self.clock.now().saturating_add(timeout);
+        self.wheel.set(id, gives_up);
+        let asking = Asking {
+            request,
+            remote,
+            options: options.clone(),
+            gives_up,
+        };
+        self.asking.insert(id, asking);
+        // The number may be that of one that has failed, and that nobody has asked about.
+        self.failures.remove(&id);
+        Ok(id)
+    }
+
+    /// Whether the bridge has not answered yet for a connection that was begun.
+    #[must_use]
+    pub fn is_asking(&self, id: ConnectionId) -> bool {
+        self.asking.contains_key(&id)
+    }
+
+    /// Why a connection that was begun has not got as far as a [`stream`](Self::stream). It is told once.
+    pub fn take_failure(&mut self, id: ConnectionId) -> Option<EdgeError> {
+        self.failures.remove(&id)
     }
 
     /// Takes a connection that was opened otherwise.
@@ -118,19 +162,23 @@ impl<'n> Edge<'n> {
     /// Gives a connection up; dropping it ends it.
     pub fn remove(&mut self, id: ConnectionId) -> Option<EdgeStream> {
         self.wheel.remove(id);
+        self.failures.remove(&id);
+        if let Some(asking) = self.asking.remove(&id) {
+            asking.request.give_up(self.node, id);
+        }
         self.streams.remove(&id)
     }
 
-    /// How many connections there are.
+    /// How many connections there are, those included that wait for the bridge.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.streams.len()
+        self.streams.len() + self.asking.len()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.streams.is_empty()
+        self.len() == 0
     }
 
     /// The events of the node that belong to no connection here.
@@ -186,12 +234,21 @@ impl<'n> Edge<'n> {
         let mut touched = Vec::new();
         for event in events {
             match id_of(&event) {
+                Some(id) if self.asking.contains_key(&id) => {
+                    if self.hear_bridge(id, event) {
+                        touched.push(id);
+                    }
+                }
                 Some(id) if self.streams.contains_key(&id) => touched.push(id),
                 Some(id) if self.listeners.contains_key(&id) => self.accept(id),
                 _ => self.others.push(event),
             }
         }
-        touched.extend(self.wheel.due(self.clock.now()));
+        for id in self.wheel.due(self.clock.now()) {
+            if self.is_overdue(id) {
+                touched.push(id);
+            }
+        }
         touched.sort_unstable();
         touched.dedup();
         for &id in &touched {
@@ -203,6 +260,65 @@ impl<'n> Edge<'n> {
         }
         touched.retain(|&id| self.is_told(id));
         touched
+    }
+
+    /// Goes on with a connection whose lease was asked for. Says whether there is something to tell of it.
+    fn hear_bridge(&mut self, id: ConnectionId, event: Event) -> bool {
+        let Some(Asking {
+            mut request,
+            remote,
+            options,
+            gives_up,
+        }) = self.asking.remove(&id)
+        else {
+            return false;
+        };
+        let heard = match event {
+            Event::Connected(connection) => request.connected(*connection),
+            Event::ConnectFailed { error, .. } => Err(request.failed(error)),
+            _ => Ok(()),
+        };
+        let begun = match heard.and_then(|()| request.try_finish()) {
+            Ok(Ok(lease)) => EdgeStream::start_over(lease, remote, &options),
+            Ok(Err(request)) => {
+                let asking = Asking {
+                    request,
+                    remote,
+                    options,
+                    gives_up,
+                };
+                self.asking.insert(id, asking);
+                return false;
+            }
+            Err(error) => Err(error.into()),
+        };
+        self.wheel.remove(id);
+        match begun {
+            Ok(stream) => {
+                self.add(stream);
+            }
+            Err(error) => {
+                self.failures.insert(id, error);
+            }
+        }
+        true
+    }
+
+    /// The time of a connection has come. Says whether there is something to tell of it.
+    fn is_overdue(&mut self, id: ConnectionId) -> bool {
+        let Some(asking) = self.asking.get(&id) else {
+            return true;
+        };
+        if self.clock.now() < asking.gives_up {
+            // The wheel is a little early.
+            self.wheel.set(id, asking.gives_up);
+            return false;
+        }
+        if let Some(asking) = self.asking.remove(&id) {
+            let error: LeaseError = asking.request.give_up(self.node, id);
+            self.failures.insert(id, error.into());
+        }
+        true
     }
 
     /// Takes the connections that others open at a listener.
@@ -265,6 +381,8 @@ impl<'n> Edge<'n> {
 /// Which connection an event is about.
 fn id_of(event: &Event) -> Option<ConnectionId> {
     match event {
+        Event::Connected(connection) => Some(connection.id()),
+        Event::ConnectFailed { connection, .. } => Some(*connection),
         Event::Ready(id) => Some(*id),
         Event::Closed { connection, .. } => Some(*connection),
         _ => None,

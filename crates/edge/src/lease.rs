@@ -86,6 +86,92 @@ impl Default for LeaseOptions {
     }
 }
 
+impl LeaseOptions {
+    fn connect(&self) -> ConnectOptions {
+        ConnectOptions {
+            timeout: self.timeout,
+            owner: self.owner,
+            ring_bytes: Some(self.ring_bytes),
+            ..ConnectOptions::default()
+        }
+    }
+}
+
+fn no_bridge(name: &str, error: Error) -> LeaseError {
+    LeaseError::NoBridge {
+        name: name.to_owned(),
+        error,
+    }
+}
+
+/// A lease that was asked for, while nobody waits for the answer.
+#[derive(Debug)]
+pub(crate) struct LeaseRequest {
+    ask: Ask,
+    name: String,
+    /// Once there is a connection to the bridge.
+    connection: Option<Connection>,
+}
+
+impl LeaseRequest {
+    /// Begins to ask. Events of the node with that number say when to go on.
+    pub(crate) fn begin(
+        node: &Node,
+        ask: &Ask,
+        options: &LeaseOptions,
+    ) -> Result<(ConnectionId, Self), LeaseError> {
+        let name = &options.name;
+        let id = node.start_connect(name, &options.connect());
+        let request = Self {
+            ask: *ask,
+            name: name.clone(),
+            connection: None,
+        };
+        Ok((id.map_err(|error| no_bridge(name, error))?, request))
+    }
+
+    /// The bridge is there: it is asked.
+    pub(crate) fn connected(&mut self, mut connection: Connection) -> Result<(), LeaseError> {
+        connection
+            .send(&self.ask.to_bytes())
+            .map_err(LeaseError::Gone)?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
+    /// There is no connection to the bridge.
+    pub(crate) fn failed(&self, error: Error) -> LeaseError {
+        no_bridge(&self.name, error)
+    }
+
+    /// Gives it up: the bridge has not answered in time, or nobody wants it any more.
+    pub(crate) fn give_up(self, node: &Node, id: ConnectionId) -> LeaseError {
+        match self.connection {
+            Some(_) => LeaseError::Gone(Error::Timeout),
+            None => {
+                node.cancel_connect(id);
+                no_bridge(&self.name, Error::Timeout)
+            }
+        }
+    }
+
+    /// The lease, if the answer has come; otherwise the request again.
+    pub(crate) fn try_finish(self) -> Result<Result<Lease, Self>, LeaseError> {
+        let Some(mut connection) = self.connection else {
+            return Ok(Err(self));
+        };
+        let mut message = vec![0; MESSAGE_BYTES_MAX];
+        match connection.try_recv(&mut message) {
+            Ok(Some(len)) => Lease::of_answer(connection, message, len, &self.name).map(Ok),
+            Ok(None) => Ok(Err(Self {
+                connection: Some(connection),
+                ..self
+            })),
+            Err(error) => Err(LeaseError::Gone(error)),
+        }
+    }
+}
+
 /// A lease. Dropping it ends it: the peer of a connection that is open gets a RST.
 #[derive(Debug)]
 pub struct Lease {
@@ -113,17 +199,8 @@ impl Lease {
     pub fn new(node: &Node, ask: &Ask, options: &LeaseOptions) -> Result<Self, LeaseError> {
         let name = &options.name;
         let from = Instant::now();
-        let connect = ConnectOptions {
-            timeout: options.timeout,
-            owner: options.owner,
-            ring_bytes: Some(options.ring_bytes),
-            ..ConnectOptions::default()
-        };
-        let connected = node.connect_with(name, &connect);
-        let mut connection = connected.map_err(|error| LeaseError::NoBridge {
-            name: name.clone(),
-            error,
-        })?;
+        let connected = node.connect_with(name, &options.connect());
+        let mut connection = connected.map_err(|error| no_bridge(name, error))?;
         connection.send(&ask.to_bytes()).map_err(LeaseError::Gone)?;
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         let left = options.timeout.saturating_sub(from.elapsed());
@@ -131,6 +208,16 @@ impl Lease {
             .recv_timeout(&mut message, left)
             .map_err(LeaseError::Gone)?;
         let len = received.ok_or(LeaseError::Gone(Error::Timeout))?;
+        Self::of_answer(connection, message, len, name)
+    }
+
+    /// With the answer that has come.
+    fn of_answer(
+        connection: Connection,
+        message: Vec<u8>,
+        len: usize,
+        name: &str,
+    ) -> Result<Self, LeaseError> {
         match Answer::parse(&message[..len]) {
             Ok(Answer::Granted(granted)) => Ok(Self {
                 connection,
@@ -139,7 +226,7 @@ impl Lease {
             }),
             Ok(Answer::Refused(refusal)) => Err(refusal.into()),
             Err(error) => Err(LeaseError::NoAnswer {
-                name: name.clone(),
+                name: name.to_owned(),
                 error,
             }),
         }

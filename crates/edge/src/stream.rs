@@ -67,6 +67,14 @@ impl StreamOptions {
         }
     }
 
+    /// What to ask the bridge for.
+    pub(crate) fn ask(&self, remote: SocketAddr) -> Ask {
+        Ask {
+            local_port: self.local_port,
+            ..Ask::connect(Protocol::Tcp, remote)
+        }
+    }
+
     /// The settings of the connection itself, over a lease.
     pub(crate) fn config(
         &self,
@@ -138,9 +146,16 @@ impl EdgeStream {
         remote: SocketAddr,
         options: &StreamOptions,
     ) -> Result<Self, EdgeError> {
-        let mut ask = Ask::connect(Protocol::Tcp, remote);
-        ask.local_port = options.local_port;
-        let mut lease = Lease::new(node, &ask, &options.lease())?;
+        let lease = Lease::new(node, &options.ask(remote), &options.lease())?;
+        Self::start_over(lease, remote, options)
+    }
+
+    /// Begins to open a connection over a lease for it.
+    pub(crate) fn start_over(
+        mut lease: Lease,
+        remote: SocketAddr,
+        options: &StreamOptions,
+    ) -> Result<Self, EdgeError> {
         let config = options.config(&mut lease, remote)?;
         let clock = Clock::new();
         let tcp = Tcp::connect(&config, clock.now())?;

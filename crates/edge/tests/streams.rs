@@ -292,6 +292,61 @@ fn many_connections_share_an_event_queue() {
 }
 
 #[test]
+fn a_bridge_that_is_silent_holds_nobody_up() {
+    let name = format!("edge-silent-{}", std::process::id());
+    let silent = Node::new().expect("a node");
+    let _listener = silent.listen(&name).expect("the name is free");
+    let node = Node::new().expect("a node");
+    let mut edge = Edge::new(&node);
+    let mut options = options(&name);
+    let remote = SocketAddr::from(([192, 0, 2, 2], 7));
+    for accepts in [false, true] {
+        options.lease.timeout = Duration::from_millis(300);
+        let id = edge.start_connect(remote, &options).expect("a bridge");
+        assert!(edge.is_asking(id) && edge.stream(id).is_none() && edge.len() == 1);
+        // It takes no answer.
+        let held = accepts.then(|| silent.next_request(LONG).expect("one").accept());
+        let start = std::time::Instant::now();
+        let error = loop {
+            assert!(start.elapsed() < LONG, "it waits for ever");
+            if edge
+                .wait(Some(LONG))
+                .expect("the node is well")
+                .contains(&id)
+            {
+                break edge.take_failure(id).expect("a failure");
+            }
+        };
+        let is_expected = match &error {
+            EdgeError::Lease(LeaseError::NoBridge { error, .. }) => {
+                !accepts && *error == barewire::Error::Timeout
+            }
+            EdgeError::Lease(LeaseError::Gone(error)) => {
+                accepts && *error == barewire::Error::Timeout
+            }
+            _ => false,
+        };
+        assert!(is_expected, "{error:?}");
+        assert!(start.elapsed() >= options.lease.timeout / 2);
+        assert!(edge.is_empty() && edge.take_failure(id).is_none());
+        drop(held);
+    }
+    // What is given up before is not heard of again.
+    options.lease.timeout = Duration::from_millis(50);
+    let id = edge.start_connect(remote, &options).expect("a bridge");
+    assert!(edge.remove(id).is_none() && edge.is_empty());
+    let heard = edge.wait(Some(Duration::from_millis(100)));
+    assert_eq!(heard.expect("the node is well"), []);
+    // Nobody listens there: that is known at once.
+    options.lease.name = format!("edge-nobody-{}", std::process::id());
+    let error = edge.start_connect(remote, &options).expect_err("nobody");
+    assert!(matches!(
+        error,
+        EdgeError::Lease(LeaseError::NoBridge { .. })
+    ));
+}
+
+#[test]
 fn what_goes_wrong_is_said() {
     let (name, bridge) = bridge("wrong", 2, Takes::NOTHING);
     let node = Node::new().expect("a node");

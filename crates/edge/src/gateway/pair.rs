@@ -89,6 +89,8 @@ pub(super) struct Pair {
     /// Its other end.
     kernel: Option<TcpStream>,
     has_hung_up: bool,
+    /// Whether the ends of its stream are known.
+    has_ends: bool,
     out: Way,
     back: Way,
 }
@@ -114,6 +116,7 @@ impl Pair {
             program: None,
             kernel: None,
             has_hung_up: false,
+            has_ends: false,
             out: Way::default(),
             back: Way::default(),
         }
@@ -139,6 +142,14 @@ impl Pair {
 
     pub(super) fn take_program(&mut self) -> Option<(u64, OwnedFd)> {
         self.cookie.zip(self.program.take())
+    }
+
+    /// The cookie of its socket, at the first call: from now on its ends are known.
+    pub(super) fn takes_ends(&mut self) -> Option<u64> {
+        match core::mem::replace(&mut self.has_ends, true) {
+            true => None,
+            false => self.cookie,
+        }
     }
 
     /// It is over.

@@ -411,6 +411,11 @@ pub fn listens(fd: c_int) {
         let Some(at) = own.filter(|own| own.ip().is_unspecified()) else {
             return;
         };
+        let takes_v6_only = || kernel::option(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY) == Some(1);
+        if at.is_ipv6() && takes_v6_only() {
+            // The gateway calls listeners over IPv4.
+            return;
+        }
         let request = Request::Listen { at }.to_bytes(&gateway.token);
         let told = reach(gateway).map(|socket| message::send(socket.raw(), &request, &[]));
         if !matches!(told, Ok(Ok(_))) {
