@@ -5,7 +5,7 @@
 //!
 //! CONTROL is the congestion control of the kernel's senders: `cubic` unless given.
 //!
-//! `cargo run -p barewire-kernel-tcp --example rates -- programs [MBIT/S [RTT_US [SECONDS [ROUNDS]]]]`
+//! `cargo run -p barewire-kernel-tcp --example rates -- programs [MBIT/S [RTT_US [SECONDS [ROUNDS [CONTROL]]]]]`
 //!
 //! That is iperf3, curl and nginx, on the kernel's TCP and under `barewire run --edge` in turn, over the same path. It needs
 //! the command and the preload library of the same build: `cargo build -p barewire-cli -p barewire-sockets`.
@@ -190,11 +190,12 @@ fn compare_programs(arguments: &[String]) -> Result<(), CannotRun> {
         path: PathConfig::new(Rate::new(mbit * 1_000_000), Duration::from_us(rtt_us / 2)),
         seconds: number(2, 4),
         rounds: number(3, 5),
+        control: arguments.get(4).cloned().unwrap_or("cubic".to_owned()),
     };
     println!(
-        "Programs at {mbit} Mbit/s, {rtt_us} us there and back, {} s each, {} rounds in turn; Mbit/s, \
+        "Programs at {mbit} Mbit/s, {rtt_us} us there and back, {} s each, {} rounds in turn; kernel: {}; Mbit/s, \
          median (range):\n",
-        setup.seconds, setup.rounds
+        setup.seconds, setup.rounds, setup.control
     );
     println!("| program | loss | kernel | through the bridge | ratio |");
     println!("|---|---|---|---|---|");

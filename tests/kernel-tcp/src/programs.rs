@@ -27,7 +27,7 @@ const WEB: u16 = 8080;
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// What all rounds have in common.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ProgramSetup {
     /// One direction of the path; what is lost is set for each row.
     pub path: PathConfig,
@@ -35,6 +35,8 @@ pub struct ProgramSetup {
     pub seconds: u64,
     /// How often each is measured.
     pub rounds: u64,
+    /// The congestion control of the kernels' senders.
+    pub control: String,
 }
 
 /// One program at one loss. It is shown as a row of a table.
@@ -135,6 +137,15 @@ pub fn compare(setup: &ProgramSetup, lost: u64) -> Result<Vec<Row>, CannotRun> {
     for round in 0..setup.rounds {
         let path = PathConfig { lost, ..setup.path };
         let hosts = [KernelHost::new(OTHER)?, KernelHost::new(KERNEL)?];
+        for (host, own) in hosts.iter().zip([OTHER, KERNEL]) {
+            // By the route, since a namespace may not have another default than the machine.
+            let route = format!("10.9.0.0/24 dev bw0 proto kernel scope link src {own} congctl");
+            let mut ip = Command::new("ip");
+            ip.args(["route", "change"])
+                .args(route.split(' '))
+                .arg(&setup.control);
+            output(&host.net, &mut ip)?;
+        }
         let is_over = AtomicBool::new(false);
         let measured = std::thread::scope(|scope| {
             // Relaxed, both: the path may go on for a moment, and hands nothing else over.
