@@ -47,6 +47,9 @@ pub struct Config {
     pub receive_buffer_bytes: usize,
     /// Whether short pieces wait until what was sent before is acknowledged (Nagle's rule).
     pub nagle: bool,
+    /// Whether each packet says when it was sent, if the other end has that, too (RFC 7323). It takes
+    /// 12 bytes of each.
+    pub timestamps: bool,
     /// After how long without a packet the other end is asked whether it still lives.
     pub keep_alive: Option<Duration>,
     /// How long the other end may leave what was sent unanswered.
@@ -58,7 +61,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The defaults: 1500-byte packets, buffers of 1 MiB, no Nagle, no keep-alive, a timeout of
+    /// The defaults: 1500-byte packets, buffers of 1 MiB, no Nagle, timestamps, no keep-alive, a timeout of
     /// 2 minutes, no offload.
     #[must_use]
     pub const fn new(local: SocketAddr, remote: SocketAddr, seed: u64) -> Self {
@@ -70,6 +73,7 @@ impl Config {
             send_buffer_bytes: 1 << 20,
             receive_buffer_bytes: 1 << 20,
             nagle: false,
+            timestamps: true,
             keep_alive: None,
             timeout: Duration::from_s(120),
             time_wait: Duration::from_s(10),

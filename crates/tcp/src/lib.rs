@@ -9,6 +9,7 @@
 //! | what | is in |
 //! |---|---|
 //! | handshake, states, order of what comes in | smoltcp |
+//! | timestamps (RFC 7323) | here |
 //! | selective acknowledgements both ways, losses, repairs, timers, congestion window | here |
 //! | window scaling, segment size, half-close, reset, keep-alive, Nagle (off unless asked for) | here and there |
 //! | what hosts on the way say by ICMP: nobody listens there, shorter packets, unreachable | here |
@@ -19,7 +20,7 @@
 //! not below 576 bytes (IPv6: 1280). Where such messages do not arrive, a path with shorter packets
 //! than [`Config::mtu`] is not found out. Nor are longer packets tried again later.
 //!
-//! What is not there: timestamps, explicit congestion notification, urgent data, fast open, fragments,
+//! What is not there: explicit congestion notification, urgent data, fast open, fragments,
 //! IPv6 extension headers.
 //!
 //! ```
@@ -52,6 +53,7 @@
 //! packet: IP packets, read and written
 //! icmp: what hosts on the way say
 //! endpoint: what connections, listeners and sockets have in common
+//! stamps: timestamps, and what they tell
 //! receive: when to acknowledge, and what
 //! send: what is sent, again and how fast
 //! machine: smoltcp behind a narrow door
@@ -76,6 +78,7 @@ mod packet;
 pub mod path;
 mod receive;
 mod send;
+mod stamps;
 mod tcp;
 mod udp;
 

@@ -11,7 +11,7 @@ use core::ops::Range;
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpControl, TcpPacket,
-    TcpRepr, TcpSeqNumber, UDP_HEADER_LEN, UdpPacket,
+    TcpRepr, TcpSeqNumber, TcpTimestampRepr, UDP_HEADER_LEN, UdpPacket,
 };
 
 /// How far a packet may travel.
@@ -74,6 +74,8 @@ pub(crate) struct Segment {
     pub(crate) window_scale: Option<u8>,
     pub(crate) sack_permitted: bool,
     pub(crate) sack: [Option<(u32, u32)>; 3],
+    /// The clock of who sent it, and what it had last got of this end's.
+    pub(crate) timestamp: Option<(u32, u32)>,
     /// Where the TCP header begins.
     pub(crate) tcp_at: usize,
     /// Where the payload lies in the packet.
@@ -145,6 +147,7 @@ pub(crate) fn parse_tcp(packet: &[u8], checked: Checked) -> Option<Segment> {
         window_scale: repr.window_scale,
         sack_permitted: repr.sack_permitted,
         sack: repr.sack_ranges,
+        timestamp: repr.timestamp.map(|stamp| (stamp.tsval, stamp.tsecr)),
         tcp_at: ip.payload.start,
         payload: ip.payload.start + header_bytes..ip.payload.end,
     })
@@ -200,11 +203,22 @@ pub(crate) fn hide_sack_permitted(packet: &mut [u8], segment: &Segment) {
 
 /// A SYN of smoltcp's again, with the permission to acknowledge selectively.
 pub(crate) fn permit_sack(packet: &[u8]) -> Option<Vec<u8>> {
+    change_syn(packet, |repr| repr.sack_permitted = true)
+}
+
+/// A SYN of smoltcp's again, with timestamps.
+pub(crate) fn stamp_syn(packet: &[u8], (tsval, tsecr): (u32, u32)) -> Option<Vec<u8>> {
+    change_syn(packet, |repr| {
+        repr.timestamp = Some(TcpTimestampRepr { tsval, tsecr });
+    })
+}
+
+fn change_syn(packet: &[u8], change: impl FnOnce(&mut TcpRepr<'_>)) -> Option<Vec<u8>> {
     let ip = parse_ip(packet)?;
     let view = TcpPacket::new_checked(packet.get(ip.payload.clone())?).ok()?;
     let (from, to) = (IpAddress::from(ip.from), IpAddress::from(ip.to));
     let mut repr = TcpRepr::parse(&view, &from, &to, &ChecksumCapabilities::ignored()).ok()?;
-    repr.sack_permitted = true;
+    change(&mut repr);
     let mut out = vec![0; ip.payload.start + repr.buffer_len()];
     let tcp_at = write_ip(ip.from, ip.to, IpProtocol::Tcp, repr.buffer_len(), &mut out)?;
     let mut view = TcpPacket::new_unchecked(out.get_mut(tcp_at..)?);
@@ -222,6 +236,7 @@ pub(crate) struct NewSegment<'a> {
     pub(crate) window: u16,
     pub(crate) control: TcpControl,
     pub(crate) sack: [Option<(u32, u32)>; 3],
+    pub(crate) timestamp: Option<(u32, u32)>,
     /// The payload, in two parts since buffers are rings.
     pub(crate) payload: (&'a [u8], &'a [u8]),
     /// Into segments of how many bytes the carrier cuts the payload.
@@ -243,7 +258,9 @@ pub(crate) fn write_tcp(new: &NewSegment<'_>, out: &mut [u8]) -> Option<Outgoing
         max_seg_size: None,
         sack_permitted: false,
         sack_ranges: new.sack,
-        timestamp: None,
+        timestamp: new
+            .timestamp
+            .map(|(tsval, tsecr)| TcpTimestampRepr { tsval, tsecr }),
         payload: &[],
     };
     let header_bytes = repr.header_len();

@@ -73,6 +73,11 @@ impl Receiver {
         self.first.wrapping_add(1).wrapping_add(offset as u32)
     }
 
+    /// Whether a segment that begins at `offset` begins no later than what was acknowledged last.
+    pub(crate) fn is_next(&self, offset: u64) -> bool {
+        offset <= self.told_until
+    }
+
     /// How far behind `offset` a sequence number lies; negative where it lies before.
     pub(crate) fn distance(&self, sequence: u32, offset: u64) -> i64 {
         i64::from(sequence.wrapping_sub(self.sequence(offset)) as i32)

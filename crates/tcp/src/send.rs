@@ -61,6 +61,8 @@ pub(crate) struct Ack<'a> {
     pub(crate) is_pure: bool,
     /// Where the segment lies in the other end's stream.
     pub(crate) at: u64,
+    /// How long ago that was sent which has set it off, in whole milliseconds.
+    pub(crate) echo: Option<Duration>,
 }
 
 /// Counts for whoever wants to know how a connection fares.
@@ -255,6 +257,11 @@ impl Sender {
         self.rtt.sample(rtt, now);
     }
 
+    /// The same, in whole milliseconds.
+    pub(crate) fn first_coarse_sample(&mut self, rtt: Duration) {
+        self.rtt.sample_coarse(rtt);
+    }
+
     /// How many bytes may be in flight.
     pub(crate) fn congestion_window(&self) -> u64 {
         self.congestion.window()
@@ -279,6 +286,9 @@ impl Sender {
         if let Some(rtt) = delivered.rtt {
             self.rtt.sample(rtt, now);
             self.congestion.on_rtt(rtt);
+        } else if let Some(rtt) = ack.echo.filter(|_| is_new) {
+            // What was acknowledged was sent more than once: only the timestamp tells which it was.
+            self.rtt.sample_coarse(rtt);
         }
         if self.una >= self.round_end {
             self.round_end = self.next;

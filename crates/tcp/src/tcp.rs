@@ -17,6 +17,7 @@ use crate::machine::Machine;
 use crate::packet::{Checked, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
 use crate::receive::Receiver;
 use crate::send::{Counts, Sender};
+use crate::stamps::{STAMP_BYTES, Stamps};
 use crate::{Endpoint, packet};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -79,6 +80,8 @@ struct Peer {
     mss: Option<u16>,
     window_scale: Option<u8>,
     has_sack: bool,
+    /// What its clock said, if it has timestamps.
+    stamp: Option<u32>,
 }
 
 /// What this end has said in its own.
@@ -100,6 +103,8 @@ pub struct Tcp {
     own: Own,
     sender: Option<Sender>,
     receiver: Receiver,
+    /// Once the connection is open, if both ends have timestamps.
+    stamps: Option<Stamps>,
     answers: VecDeque<Vec<u8>>,
     error: Option<Error>,
     /// A host on the way has said that the other end cannot be reached, and it was not heard since.
@@ -175,6 +180,7 @@ impl Tcp {
             own: Own::default(),
             sender: None,
             receiver: Receiver::new(0, 0, 1, false, 0),
+            stamps: None,
             answers: VecDeque::new(),
             error: None,
             is_unreachable: false,
@@ -421,6 +427,11 @@ impl Tcp {
         self.error = self.error.or(error);
     }
 
+    /// How many bytes of each packet with bytes are options.
+    fn option_bytes(&self) -> u32 {
+        self.stamps.map_or(0, |_| STAMP_BYTES)
+    }
+
     /// The room for bytes of the other end, in bytes.
     fn capacity(&self) -> u64 {
         self.config.receive_buffer_bytes as u64
@@ -443,6 +454,7 @@ impl Peer {
             mss: segment.mss,
             window_scale: segment.window_scale,
             has_sack: segment.sack_permitted,
+            stamp: segment.timestamp.map(|(value, _)| value),
         }
     }
 }

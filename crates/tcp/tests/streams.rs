@@ -107,6 +107,8 @@ impl Run {
         let config = |local, remote, seed| {
             let mut config = Config::new(local, remote, seed);
             [config.send_buffer_bytes, config.receive_buffer_bytes] = self.buffers;
+            // With one end that has them, and with none, too.
+            config.timestamps = seed % 4 != 0;
             config
         };
         let now = Instant::ORIGIN;

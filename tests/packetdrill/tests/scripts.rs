@@ -87,6 +87,8 @@ fn run(packetdrill: &Path, script: &Path, version: &str, local: &str) -> Result<
         .arg(format!("--local_ip={local}"))
         .arg(format!("--tolerance_usecs={TOLERANCE_US}"))
         .arg("--tolerance_percent=0")
+        // Otherwise the values of timestamps are not looked at. What is echoed never is.
+        .arg("--tcp_ts_tick_usecs=1000")
         .arg(format!("--so_filename={}", library().display()))
         .arg(format!("--so_flags=local={local}"))
         .arg(script)

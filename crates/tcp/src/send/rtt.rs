@@ -37,6 +37,18 @@ impl Rtt {
 
     /// Takes a sample of a segment that was sent only once.
     pub(crate) fn sample(&mut self, rtt: Duration, now: Instant) {
+        self.sample_coarse(rtt);
+        let is_old = |since: Instant| now.saturating_duration_since(since) > LEAST_KEPT;
+        if self
+            .least
+            .is_none_or(|(least, since)| rtt <= least || is_old(since))
+        {
+            self.least = Some((rtt, now));
+        }
+    }
+
+    /// Takes a sample that is not exact: it does not count as the least.
+    pub(crate) fn sample_coarse(&mut self, rtt: Duration) {
         self.doublings = 0;
         match self.smoothed {
             None => {
@@ -52,13 +64,6 @@ impl Rtt {
                 self.variation = self.variation / 4 * 3 + difference / 4;
                 self.smoothed = Some(smoothed / 8 * 7 + rtt / 8);
             }
-        }
-        let is_old = |since: Instant| now.saturating_duration_since(since) > LEAST_KEPT;
-        if self
-            .least
-            .is_none_or(|(least, since)| rtt <= least || is_old(since))
-        {
-            self.least = Some((rtt, now));
         }
     }
 

@@ -70,7 +70,7 @@ impl Tcp {
             return;
         }
         let mtu = mtu.max(least);
-        let mss = ((mtu - headers) as u64).max(u64::from(MSS_MIN));
+        let mss = ((mtu - headers) as u64).max(u64::from(MSS_MIN)) - u64::from(self.option_bytes());
         if self
             .sender
             .as_mut()

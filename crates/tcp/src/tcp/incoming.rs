@@ -8,8 +8,9 @@ use crate::packet::{
 };
 use crate::receive::Receiver;
 use crate::send::{Ack, Agreed, Sender};
+use crate::stamps::{self, Stamps};
 use alloc::vec;
-use barewire_units::Instant;
+use barewire_units::{Duration, Instant};
 use smoltcp::socket::tcp;
 use smoltcp::wire::TcpControl;
 
@@ -122,6 +123,16 @@ impl Tcp {
         self.take_answers();
     }
 
+    /// Whether both ends have timestamps is known now.
+    fn agree_on_stamps(&mut self, segment: &Segment, now: Instant) {
+        let first = stamps::first_of(self.config.seed);
+        let agreed = self.peer.stamp.filter(|_| self.config.timestamps);
+        self.stamps = agreed.map(|recent| Stamps::new(first, recent, now));
+        if let Some((stamps, (value, _))) = self.stamps.as_mut().zip(segment.timestamp) {
+            stamps.take(value, now);
+        }
+    }
+
     /// The handshake is complete.
     fn open(&mut self, segment: &Segment, now: Instant) {
         let own_mss = self.config.mss();
@@ -131,7 +142,9 @@ impl Tcp {
             MSS_UNSAID
         };
         let said = self.peer.mss.map_or(unsaid, u32::from);
-        let mss = said.min(own_mss).max(MSS_MIN);
+        self.agree_on_stamps(segment, now);
+        let options = self.option_bytes();
+        let mss = said.min(own_mss).max(MSS_MIN) - options;
         let (own_shift, peer_shift) = match (self.own.window_scale, self.peer.window_scale) {
             (Some(own), Some(peer)) => (own, peer),
             _ => (0, 0),
@@ -146,7 +159,7 @@ impl Tcp {
         }
         let headers = if self.config.local.is_ipv6() { 60 } else { 40 };
         let payload_max = match self.config.offload.segmentation_bytes_max {
-            Some(packet_max) => packet_max.saturating_sub(headers),
+            Some(packet_max) => packet_max.saturating_sub(headers + options as usize),
             None => usize::try_from(mss).unwrap_or(usize::MAX),
         };
         let mut sender = Sender::new(
@@ -162,14 +175,18 @@ impl Tcp {
         );
         if let Phase::Opening {
             first_sent: Some(sent),
-            was_resent: false,
+            was_resent,
             ..
         } = self.phase
         {
-            sender.first_sample(now.saturating_duration_since(sent), now);
+            if !was_resent {
+                sender.first_sample(now.saturating_duration_since(sent), now);
+            } else if let Some(echo) = self.echo(segment, now) {
+                sender.first_coarse_sample(echo);
+            }
         }
         self.sender = Some(sender);
-        let received_mss = u64::from(own_mss);
+        let received_mss = u64::from(own_mss - options);
         self.receiver = Receiver::new(
             self.peer.first,
             own_shift,
@@ -194,6 +211,14 @@ impl Tcp {
         };
         if !self.is_acceptable(segment, &place, received, now) {
             return;
+        }
+        if let Some((stamps, (value, _))) = self.stamps.as_mut().zip(segment.timestamp) {
+            if self
+                .receiver
+                .is_next(received.saturating_add_signed(place.distance))
+            {
+                stamps.take(value, now);
+            }
         }
         if !self.take_ack(segment, received, &place, now) {
             return;
@@ -246,7 +271,12 @@ impl Tcp {
             self.receiver.challenge(now);
             return false;
         }
-        if !place.is_acceptable(len) {
+        // Without a timestamp it counts, as with Linux: hosts on the way may have taken it away.
+        let is_old = self
+            .stamps
+            .zip(segment.timestamp)
+            .is_some_and(|(stamps, (value, _))| stamps.is_old(value, now) && !is_reset);
+        if !place.is_acceptable(len) || is_old {
             if is_reset {
                 return false;
             }
@@ -269,6 +299,12 @@ impl Tcp {
         segment.ack.is_some()
     }
 
+    /// How long ago that was sent which a segment answers, if it says so.
+    fn echo(&self, segment: &Segment, now: Instant) -> Option<Duration> {
+        let (stamps, (_, echo)) = self.stamps.zip(segment.timestamp)?;
+        segment.ack.and_then(|_| stamps.since(echo, now))
+    }
+
     fn note_duplicate(&mut self, segment: &Segment, place: &Place, received: u64) {
         let bytes = segment.payload.len() as u64;
         if let Some(from) = received.checked_add_signed(place.distance) {
@@ -281,6 +317,7 @@ impl Tcp {
     /// Hands the acknowledgement to the sending side; says whether the segment is to be looked at
     /// further.
     fn take_ack(&mut self, segment: &Segment, received: u64, place: &Place, now: Instant) -> bool {
+        let echo = self.echo(segment, now);
         let Some(sender) = &mut self.sender else {
             return false;
         };
@@ -320,6 +357,7 @@ impl Tcp {
                 sack: &sack[..blocks],
                 is_pure: segment.sequence_len() == 0,
                 at: received.saturating_add_signed(place.distance),
+                echo,
             },
             now,
         );
@@ -402,6 +440,7 @@ impl Tcp {
             window: 0,
             control: TcpControl::Rst,
             sack: [None; 3],
+            timestamp: None,
             payload: (&[], &[]),
             segment_bytes: None,
             offload_checksum: false,

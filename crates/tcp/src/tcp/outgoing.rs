@@ -2,8 +2,9 @@
 
 use super::{Phase, QUESTIONS_MAX, Tcp, copy};
 use crate::error::Error;
-use crate::packet::{NewSegment, Outgoing, write_tcp};
+use crate::packet::{NewSegment, Outgoing, stamp_syn, write_tcp};
 use crate::send::Send;
+use crate::stamps;
 use barewire_units::{Duration, Instant};
 use smoltcp::wire::TcpControl;
 
@@ -54,13 +55,15 @@ impl Tcp {
     /// Sends the SYN, at first and each time its wait has passed.
     fn opening_packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
         let timeout = self.config.timeout;
+        let now_says = stamps::clock(stamps::first_of(self.config.seed), now);
+        let stamp = (now_says, self.peer.stamp.unwrap_or(0));
         let Phase::Opening {
             packet,
             send_at,
             wait,
             first_sent,
             was_resent,
-            ..
+            is_accepting,
         } = &mut self.phase
         else {
             return None;
@@ -77,13 +80,22 @@ impl Tcp {
         first_sent.get_or_insert(now);
         *send_at = now.saturating_add(*wait);
         *wait = wait.saturating_add(*wait);
+        if self.config.timestamps && (!*is_accepting || self.peer.stamp.is_some()) {
+            return copy(&stamp_syn(packet, stamp)?, out);
+        }
         copy(packet, out)
     }
 
     fn packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
         if self.resets {
             self.resets = false;
-            let reset = self.write(self.sender.as_ref()?.next(), None, TcpControl::Rst, out);
+            let reset = self.write(
+                self.sender.as_ref()?.next(),
+                None,
+                TcpControl::Rst,
+                out,
+                now,
+            );
             self.finish(Some(Error::Aborted));
             return reset;
         }
@@ -110,9 +122,9 @@ impl Tcp {
                     (false, true) => TcpControl::Psh,
                     (false, false) => TcpControl::None,
                 };
-                return self.write(start, Some(end), control, out);
+                return self.write(start, Some(end), control, out, now);
             }
-            Ok(Some(Send::Question)) => return self.question(out),
+            Ok(Some(Send::Question)) => return self.question(out, now),
             Ok(None) => {}
         }
         if let Some(packet) = self.acknowledgement(out, now) {
@@ -125,7 +137,7 @@ impl Tcp {
                 self.resets = true;
                 return self.packet(out, now);
             }
-            return self.question(out);
+            return self.question(out, now);
         }
         None
     }
@@ -144,13 +156,13 @@ impl Tcp {
             return None;
         }
         let next = self.sender.as_ref()?.next();
-        self.write(next, None, TcpControl::None, out)
+        self.write(next, None, TcpControl::None, out, now)
     }
 
     /// A segment that the other end answers, since it lies before all that it expects.
-    fn question(&mut self, out: &mut [u8]) -> Option<Outgoing> {
+    fn question(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
         let una = self.sender.as_ref()?.una();
-        self.write(una.wrapping_sub(1), None, TcpControl::None, out)
+        self.write(una.wrapping_sub(1), None, TcpControl::None, out, now)
     }
 
     fn write(
@@ -159,6 +171,7 @@ impl Tcp {
         end: Option<u64>,
         control: TcpControl,
         out: &mut [u8],
+        now: Instant,
     ) -> Option<Outgoing> {
         let unread = self.machine.readable_bytes();
         let (ack, window, sack) = self.receiver.tell(unread, self.capacity());
@@ -176,6 +189,7 @@ impl Tcp {
             window,
             control,
             sack: if has_blocks { sack } else { [None; 3] },
+            timestamp: self.stamps.map(|stamps| stamps.option(now)),
             payload: sender.bytes(start, end),
             segment_bytes: if is_cut {
                 u16::try_from(mss).ok()

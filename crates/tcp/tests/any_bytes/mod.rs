@@ -9,6 +9,7 @@ use barewire_units::{Duration, Instant};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, TcpControl, TcpPacket, TcpRepr, TcpSeqNumber,
+    TcpTimestampRepr,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -19,7 +20,7 @@ const RECEIVE_BYTES: usize = 10_000;
 
 /// No more packets than this come from one call: each byte of the buffer in a segment of the
 /// smallest size, and answers.
-const PACKETS_MAX: usize = SEND_BYTES / 48 + 64;
+const PACKETS_MAX: usize = SEND_BYTES / 36 + 64;
 
 /// Takes the bytes of an input, zero where there are no more.
 struct Input<'a>(&'a [u8]);
@@ -75,6 +76,7 @@ pub fn run(data: &[u8]) {
     config.receive_buffer_bytes = RECEIVE_BYTES;
     config.mtu = 576 + usize::from(setup);
     config.nagle = setup & 1 != 0;
+    config.timestamps = setup & 32 == 0;
     config.keep_alive = (setup & 2 != 0).then_some(Duration::from_s(5));
     config.offload = Offload {
         checksum: setup & 4 != 0,
@@ -220,6 +222,8 @@ fn segment(
     let options = input.byte();
     let seq = other.seq.wrapping_add(seq_off);
     let is_syn = control == TcpControl::Syn;
+    // There is room for 40 bytes of options.
+    let has_stamp = options & 8 != 0 && !(is_syn && sack_ranges[0].is_some());
     let repr = TcpRepr {
         src_port: 80,
         dst_port: 40_000,
@@ -231,7 +235,7 @@ fn segment(
         max_seg_size: (is_syn && options & 2 != 0).then(|| input.word()),
         sack_permitted: is_syn && options & 4 != 0,
         sack_ranges,
-        timestamp: None,
+        timestamp: has_stamp.then(|| TcpTimestampRepr::new(input.distance(), input.distance())),
         payload: &payload,
     };
     if seq_off == 0 {

@@ -3,19 +3,21 @@
 //!
 //! ```text
 //! S 0:0(0) win 65535 <mss 1460,sack,wscale 7>
-//! S. 0:0(0) ack 1 win 65535 <mss 1460,sack>
+//! S. 0:0(0) ack 1 win 65535 <mss 1460,sack,ts 700 0>
 //! P. 1:11(10) ack 1 win 2048 <blocks 21:31 41:51>
 //! ```
 //!
 //! Flags are `S`, `F`, `R`, `P` and `.` for an acknowledgement; then the first sequence number, the one
-//! behind the last byte, and the number of bytes.
+//! behind the last byte, and the number of bytes. Of timestamps (`ts`), those of the connection's own clock
+//! count from what it says first; they stand behind the other options of what it sends: ` ts 10 700`.
+#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use barewire_tcp::{Checked, Config, Endpoint, Error, State, Tcp};
 use barewire_units::{Duration, Instant};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{
     IpAddress, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, TcpControl, TcpPacket,
-    TcpRepr, TcpSeqNumber,
+    TcpRepr, TcpSeqNumber, TcpTimestampRepr,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,6 +29,8 @@ pub struct Script {
     pub tcp: Tcp,
     pub now: Instant,
     own_first: Option<u32>,
+    /// What its clock has said first.
+    own_clock: Option<u32>,
     config: Config,
 }
 
@@ -47,6 +51,7 @@ impl Script {
             tcp: Tcp::connect(config, now).expect("it can connect"),
             now,
             own_first: None,
+            own_clock: None,
             config: *config,
         }
     }
@@ -65,12 +70,13 @@ impl Script {
     /// One that answers a SYN of the other end.
     pub fn accepting(config: &Config, syn: &str) -> Self {
         let now = Instant::ORIGIN;
-        let packet = packet(config, syn, 0);
+        let packet = packet(config, syn, 0, 0);
         let tcp = Tcp::accept(config, &packet, Checked::No, now).expect("it is a SYN");
         Self {
             tcp,
             now,
             own_first: None,
+            own_clock: None,
             config: *config,
         }
     }
@@ -92,14 +98,14 @@ impl Script {
     /// The other end sends a segment.
     #[track_caller]
     pub fn send(&mut self, line: &str) {
-        let mut packet = packet(&self.config, line, self.own_first.unwrap_or(0));
+        let mut packet = self.packet(line);
         self.tcp.handle_packet(&mut packet, Checked::No, self.now);
     }
 
     /// The other end sends a segment with bytes, one of which changes on the way.
     #[track_caller]
     pub fn send_broken(&mut self, line: &str) {
-        let mut packet = packet(&self.config, line, self.own_first.unwrap_or(0));
+        let mut packet = self.packet(line);
         if let Some(last) = packet.last_mut() {
             *last ^= 1;
         }
@@ -154,6 +160,12 @@ impl Script {
         assert_eq!(self.tcp.error(), error);
     }
 
+    #[track_caller]
+    fn packet(&self, line: &str) -> Vec<u8> {
+        let (first, clock) = (self.own_first.unwrap_or(0), self.own_clock.unwrap_or(0));
+        packet(&self.config, line, first, clock)
+    }
+
     fn next(&mut self) -> Option<String> {
         let mut out = vec![0; 65_535];
         let sent = self.tcp.poll_packet(&mut out, self.now)?;
@@ -169,6 +181,11 @@ impl Script {
             .expect("a TCP segment");
         let first = *self.own_first.get_or_insert(repr.seq_number.0 as u32);
         let mut line = shown(&repr, first);
+        if let Some(stamp) = repr.timestamp {
+            let clock = *self.own_clock.get_or_insert(stamp.tsval);
+            let own = stamp.tsval.wrapping_sub(clock);
+            line += &format!(" ts {own} {}", stamp.tsecr);
+        }
         if let Some(bytes) = sent.segment_bytes {
             line += &format!(" cut {bytes}");
         }
@@ -215,7 +232,7 @@ fn shown(repr: &TcpRepr<'_>, own_first: u32) -> String {
 
 /// The packet of a line, from the other end.
 #[track_caller]
-fn packet(config: &Config, line: &str, own_first: u32) -> Vec<u8> {
+fn packet(config: &Config, line: &str, own_first: u32, own_clock: u32) -> Vec<u8> {
     let (line, options) = line.split_once(" <").unwrap_or((line, ""));
     let mut words = line.split(' ');
     let flags = words.next().expect("flags");
@@ -254,6 +271,11 @@ fn packet(config: &Config, line: &str, own_first: u32) -> Vec<u8> {
         match option.split_once(' ').unwrap_or((option, "")) {
             ("mss", mss) => repr.max_seg_size = Some(mss.parse().expect("a segment size")),
             ("wscale", shift) => repr.window_scale = Some(shift.parse().expect("a shift")),
+            ("ts", values) => {
+                let (value, echo) = values.split_once(' ').expect("two values");
+                let echo = own_clock.wrapping_add(number(echo));
+                repr.timestamp = Some(TcpTimestampRepr::new(number(value), echo));
+            }
             ("sack", _) => repr.sack_permitted = true,
             ("blocks", blocks) => {
                 for (slot, block) in repr.sack_ranges.iter_mut().zip(blocks.split(' ')) {
