@@ -187,11 +187,11 @@ impl Bridge {
         let mut idle_since = None;
         loop {
             let taken = self.poll_once()?;
-            let now_ns = monotonic_ns();
             if taken != 0 {
                 idle_since = None;
                 continue;
             }
+            let now_ns = monotonic_ns();
             let since = *idle_since.get_or_insert(now_ns);
             if now_ns - since < self.spin_ns {
                 self.pause(now_ns);
@@ -225,8 +225,9 @@ impl Bridge {
     pub fn poll_once(&mut self) -> Result<usize, BridgeError> {
         let frames = self.take_frames()?;
         let events = self.take_events(false)?;
-        self.handle_time(self.now());
-        self.rebase_if_due(monotonic_ns());
+        let now_ns = monotonic_ns();
+        self.handle_time(self.instant(now_ns));
+        self.rebase_if_due(now_ns);
         Ok(frames + events)
     }
 

@@ -5,12 +5,14 @@
 //! directions. It says what is left to do: complete a checksum, cut a large TCP packet into segments. Its layout is in
 //! `linux/virtio_net.h`; its numbers have the byte order of the machine.
 
+mod area;
 mod packet;
 mod problem;
 mod tap;
 mod xdp;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::io::Errno as Raw;
 
@@ -30,6 +32,8 @@ const NAME_BYTES_MAX: usize = 15;
 enum Port {
     /// Each by a system call.
     File(OwnedFd),
+    /// What comes: by memory that is shared with the kernel. What is sent: each by a system call.
+    Ring(OwnedFd, Box<Mutex<packet::Ring>>),
     /// By memory that is shared with the kernel.
     Xdp(Box<xdp::Xdp>),
 }
@@ -70,8 +74,11 @@ impl FrameDevice {
     pub fn interface(name: &str, has_header: bool, want: &Want) -> Result<Self, FrameError> {
         check_name(name)?;
         let link = device(name)?;
-        let fd = packet::open(&link, name, has_header, want)?;
-        Self::around(Port::File(fd), &link, name, has_header, false)
+        let port = match packet::open(&link, name, has_header, want)? {
+            (fd, Some(ring)) => Port::Ring(fd, Box::new(Mutex::new(ring))),
+            (fd, None) => Port::File(fd),
+        };
+        Self::around(port, &link, name, has_header, false)
     }
 
     /// As [`interface`](Self::interface), by an `AF_XDP` socket: frames come and go by memory that is shared with the
@@ -156,12 +163,16 @@ impl FrameDevice {
     /// # Errors
     /// `Gone`. A device that is down is no error: nothing comes.
     pub fn try_receive(&self, into: &mut [u8]) -> Result<Option<usize>, FrameError> {
-        let fd = match &self.port {
-            Port::File(fd) => fd,
+        let received = match &self.port {
+            Port::File(fd) => rustix::io::read(fd, into).map(Some),
+            Port::Ring(fd, ring) => {
+                let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+                ring.try_receive(fd, into)
+            }
             Port::Xdp(xdp) => return xdp.try_receive(into),
         };
-        match rustix::io::read(fd, into) {
-            Ok(len) => Ok(Some(len)),
+        match received {
+            Ok(received) => Ok(received),
             Err(Raw::AGAIN | Raw::INTR | Raw::NETDOWN | Raw::IO | Raw::NOBUFS) => Ok(None),
             Err(Raw::BADFD | Raw::NODEV | Raw::NXIO) => Err(FrameError::Gone),
             Err(errno) => Err(SysError::new("receive a frame", errno).into()),
@@ -174,7 +185,7 @@ impl FrameDevice {
     /// `Gone`.
     pub fn try_send(&self, frame: &[u8]) -> Result<FrameSent, FrameError> {
         let fd = match &self.port {
-            Port::File(fd) => fd,
+            Port::File(fd) | Port::Ring(fd, _) => fd,
             Port::Xdp(xdp) => return xdp.try_send(frame),
         };
         match rustix::io::write(fd, frame) {
@@ -192,7 +203,7 @@ impl FrameDevice {
 impl AsFd for FrameDevice {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.port {
-            Port::File(fd) => fd.as_fd(),
+            Port::File(fd) | Port::Ring(fd, _) => fd.as_fd(),
             Port::Xdp(xdp) => xdp.as_fd(),
         }
     }

@@ -187,6 +187,119 @@ fn an_interface_gives_the_frames_that_are_wanted() {
     }
 }
 
+/// A frame with a number at its end, to 10.77.0.9, with the header before it: of TCP, to be cut into segments, if it is long.
+fn numbered(from: &FrameDevice, to: &FrameDevice, number: u32, payload_bytes: usize) -> Vec<u8> {
+    const SEGMENT_BYTES: usize = 1448;
+    let mut header = [0; FRAME_HEADER_BYTES];
+    if payload_bytes > SEGMENT_BYTES {
+        // Its checksum is open, it is of TCP over IPv4; bytes of headers and of a segment, where the checksum is.
+        (header[0], header[1]) = (1, 1);
+        let words = [54, SEGMENT_BYTES as u16, 34, 16];
+        for (into, word) in header[2..].chunks_exact_mut(2).zip(words) {
+            into.copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+    let ip_bytes = 40 + payload_bytes;
+    let mut ip = [0; 40];
+    (ip[0], ip[8], ip[9], ip[32]) = (0x45, 64, 6, 0x50);
+    ip[2..4].copy_from_slice(&(ip_bytes as u16).to_be_bytes());
+    ip[12..20].copy_from_slice(&[10, 77, 0, 1, 10, 77, 0, 9]);
+    let mut payload = vec![number as u8; payload_bytes];
+    let at = payload_bytes - 4;
+    payload[at..].copy_from_slice(&number.to_be_bytes());
+    let ethernet = [
+        &to.hardware_address()[..],
+        &from.hardware_address(),
+        &[8, 0],
+    ]
+    .concat();
+    [&header[..], &ethernet, &ip, &payload].concat()
+}
+
+/// Long and short frames in turn, more than a ring has slots; then more at once than it has.
+fn numbered_frames(from: &FrameDevice, to: &FrameDevice) {
+    let send = |frame: &[u8]| assert_eq!(from.try_send(frame).unwrap(), FrameSent::Sent);
+    let mut buffer = vec![0; 70_000];
+    for first in (0..10_000).step_by(16) {
+        let lengths = [4, 1440, 1460, 1461, 2100, 9000, 60_000];
+        let frames = (first..first + 16).map(|number| {
+            let payload_bytes = lengths[number as usize % lengths.len()];
+            numbered(from, to, number, payload_bytes)
+        });
+        let frames: Vec<_> = frames.collect();
+        frames.iter().for_each(|frame| send(frame));
+        for frame in &frames {
+            let len = to.try_receive(&mut buffer).unwrap().unwrap();
+            assert_eq!(len, frame.len());
+            assert!(buffer[FRAME_HEADER_BYTES..len] == frame[FRAME_HEADER_BYTES..]);
+            // Not the bytes of headers: those are a hint.
+            assert_eq!((buffer[1], &buffer[4..6]), (frame[1], &frame[4..6]));
+        }
+        assert_eq!(to.try_receive(&mut buffer).unwrap(), None);
+    }
+    // One that does not fit into the buffer is cut off.
+    for payload_bytes in [1000, 3000] {
+        send(&numbered(from, to, 0, payload_bytes));
+        assert_eq!(to.try_receive(&mut buffer[..500]).unwrap(), Some(500));
+    }
+    for payload_bytes in [100, 9000] {
+        (0..5000).for_each(|number| send(&numbered(from, to, number, payload_bytes)));
+        let mut taken = 0;
+        while let Some(len) = to.try_receive(&mut buffer).unwrap() {
+            assert_eq!(buffer[len - 4..len], u32::to_be_bytes(taken));
+            taken += 1;
+        }
+        assert!((1000..5000).contains(&taken), "{taken}");
+    }
+    send(&numbered(from, to, 5000, 100));
+    let len = to.try_receive(&mut buffer).unwrap().unwrap();
+    assert_eq!(buffer[len - 4..len], 5000_u32.to_be_bytes());
+}
+
+#[test]
+fn frames_of_all_lengths_come_in_order_by_an_interface() {
+    let name = "frames_of_all_lengths_come_in_order_by_an_interface";
+    let lan = match Lan::pair() {
+        Ok(lan) => lan,
+        Err(error) => return skip(name, &error.to_string()),
+    };
+    let open = |host: usize, v4: Ipv4Addr| {
+        let want = Want {
+            v4: Some(v4),
+            v6: None,
+        };
+        let opened = || Ok(FrameDevice::interface("nic", true, &want).unwrap());
+        lan.hosts[host].net.run(opened).unwrap()
+    };
+    let from = open(0, Ipv4Addr::new(10, 77, 0, 200));
+    let to = open(1, Ipv4Addr::new(10, 77, 0, 9));
+    numbered_frames(&from, &to);
+    // That the interface is down is no error, and what comes later is received.
+    let set = |up: bool| {
+        let set = || set_state(&mut RouteSocket::open()?, "nic", up);
+        lan.hosts[1].net.run(set).unwrap();
+    };
+    set(false);
+    for _ in 0..1000 {
+        assert_eq!(to.try_receive(&mut [0; 100]).unwrap(), None);
+    }
+    let mut ready = [rustix::event::PollFd::new(
+        &to,
+        rustix::event::PollFlags::IN,
+    )];
+    let now = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    assert_eq!(rustix::event::poll(&mut ready, Some(&now)).unwrap(), 0);
+    set(true);
+    assert_eq!(
+        from.try_send(&numbered(&from, &to, 1, 100)).unwrap(),
+        FrameSent::Sent
+    );
+    wait_for(&to, |frame| frame.ends_with(&1_u32.to_be_bytes()));
+}
+
 /// Two hosts with a cable on which checksums are complete, and a device by AF_XDP at the second.
 fn xdp_pair() -> io::Result<(Lan, Result<FrameDevice, FrameError>)> {
     let lan = Lan::pair()?;

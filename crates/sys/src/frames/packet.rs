@@ -1,5 +1,7 @@
 //! Packet sockets: `linux/if_packet.h`, packet(7).
 
+mod ring;
+
 use std::mem::zeroed;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,6 +12,7 @@ use barewire_calls::{Errno as Number, call};
 use super::problem::FrameError;
 use crate::error::{SysError, new_fd};
 use crate::links::Link;
+pub(super) use ring::Ring;
 
 const ADD_MEMBERSHIP: i32 = 1;
 const FRAME_HEADER: i32 = 15;
@@ -34,12 +37,13 @@ pub struct Want {
     pub v6: Option<Ipv6Addr>,
 }
 
+/// A socket, and its ring where the kernel gives it one.
 pub(super) fn open(
     link: &Link,
     name: &str,
     has_header: bool,
     want: &Want,
-) -> Result<OwnedFd, FrameError> {
+) -> Result<(OwnedFd, Option<Ring>), FrameError> {
     if link.hardware_address.is_none() {
         return Err(FrameError::NotEthernet(name.to_owned()));
     }
@@ -58,8 +62,10 @@ pub(super) fn open(
     if let Some(v6) = want.v6 {
         join(raw, link.index, solicited(v6)).map_err(on("join a multicast group"))?;
     }
+    // Without one, each frame is read by a system call.
+    let ring = Ring::open(raw, has_header).ok();
     bind(raw, link.index).map_err(on("bind a packet socket"))?;
-    Ok(fd)
+    Ok((fd, ring))
 }
 
 /// A packet socket without a protocol: it receives nothing before it is bound.

@@ -42,13 +42,14 @@ use std::time::Duration;
 use barewire_calls::option::{get_bytes, set, set_bytes};
 use barewire_calls::{Errno as Number, call};
 
+use super::area::Area;
 use super::packet::{self, Want};
 use super::problem::{FrameError, FrameSent};
 use crate::error::{SysError, new_fd};
 use crate::ethtool::{joins_received, receive_queues};
 use crate::links::Link;
 use bpf::Mode;
-use ring::{Area, Descriptor, Offsets, Ring};
+use ring::{Descriptor, Offsets, Ring};
 
 /// Options of the level `SOL_XDP`.
 const MMAP_OFFSETS: i32 = 1;
