@@ -8,7 +8,8 @@
 //!
 //! | what | is in |
 //! |---|---|
-//! | handshake, states, order of what comes in | smoltcp |
+//! | handshake, states | smoltcp |
+//! | order of what comes in | here |
 //! | timestamps (RFC 7323) | here |
 //! | selective acknowledgements both ways, losses, repairs, timers, congestion window | here |
 //! | window scaling, segment size, half-close, reset, keep-alive, Nagle (off unless asked for) | here and there |

@@ -1,6 +1,6 @@
-//! smoltcp behind a narrow door: the handshake, the states of the connection, and the order of the
-//! bytes that come in. It sends no data: what it says of its own sending side is that of a
-//! connection over which nothing is sent. [`crate::tcp`] does all that has to do with time.
+//! smoltcp behind a narrow door: the handshake, and the states of the connection. It neither sends nor
+//! receives data: what it sees is a connection over which nothing goes either way until it ends.
+//! [`crate::tcp`] does all that has to do with bytes and time.
 
 use crate::config::Config;
 use alloc::collections::VecDeque;
@@ -61,6 +61,7 @@ impl Machine {
             // All others are neighbours: there is nobody to ask for a route. There is room for two.
             let _ = addresses.push(IpCidr::new(address, 0));
         });
+        // Nothing is ever put there. Its length says which window the SYN has.
         let receive = SocketBuffer::new(vec![0; config.receive_buffer_bytes]);
         let mut socket = Socket::new(receive, SocketBuffer::new(Vec::new()));
         socket.set_ack_delay(None);
@@ -129,22 +130,6 @@ impl Machine {
 
     pub(crate) fn state(&self) -> State {
         self.sockets.get::<Socket<'_>>(self.handle).state()
-    }
-
-    /// How many bytes can be read.
-    pub(crate) fn readable_bytes(&self) -> usize {
-        self.sockets.get::<Socket<'_>>(self.handle).recv_queue()
-    }
-
-    /// Reads bytes, as many as there are and fit.
-    pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
-        self.socket().recv_slice(into).unwrap_or(0)
-    }
-
-    /// Shows the bytes that can be read without a break in between, and takes as many as `read`
-    /// says.
-    pub(crate) fn read_with<R>(&mut self, read: impl FnOnce(&mut [u8]) -> (usize, R)) -> Option<R> {
-        self.socket().recv(read).ok()
     }
 
     /// This side sends nothing more.

@@ -165,6 +165,22 @@ pub(crate) fn replace_ack(packet: &mut [u8], tcp_at: usize, ack: u32) {
     }
 }
 
+/// Takes the bytes out of a segment, and gives it another sequence number, and an end of the stream or
+/// none. Gives the length of what is left. The checksums do not fit any longer.
+pub(crate) fn strip(packet: &mut [u8], segment: &Segment, seq: u32, is_end: bool) -> usize {
+    let len = segment.payload.start;
+    let (ip, tcp) = packet.split_at_mut(segment.tcp_at);
+    let mut view = TcpPacket::new_unchecked(tcp);
+    view.set_seq_number(TcpSeqNumber(seq as i32));
+    view.set_fin(is_end);
+    view.set_psh(false);
+    match segment.from {
+        SocketAddr::V4(_) => Ipv4Packet::new_unchecked(ip).set_total_len(len as u16),
+        SocketAddr::V6(_) => Ipv6Packet::new_unchecked(ip).set_payload_len((len - 40) as u16),
+    }
+    len
+}
+
 /// Makes a segment that follows the SYN of one that has it. The checksum does not fit any longer.
 pub(crate) fn remove_syn(packet: &mut [u8], tcp_at: usize) {
     if let Some(bytes) = packet.get_mut(tcp_at..) {

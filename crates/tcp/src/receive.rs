@@ -1,11 +1,14 @@
 //! When to acknowledge what came in, and with which window and blocks.
 //!
-//! It also knows which stretches came out of order, since smoltcp 0.12 would tell only one of them,
-//! and overflows where it computes that. The latest three go into each acknowledgement, so that one
+//! It also knows which stretches came out of order. The latest three go into each acknowledgement, so that one
 //! that is lost costs nothing (RFC 2018, section 4).
+
+mod room;
 
 use alloc::vec::Vec;
 use barewire_units::{Duration, Instant};
+
+pub(crate) use room::Room;
 
 /// How long an acknowledgement may wait for bytes that go the same way.
 const DELAY: Duration = Duration::from_ms(10);
@@ -13,8 +16,7 @@ const DELAY: Duration = Duration::from_ms(10);
 /// How often an answer is sent to segments without bytes that are not expected (RFC 5961).
 const CHALLENGES_EVERY: Duration = Duration::from_ms(100);
 
-/// How many stretches out of order are kept: one fewer than smoltcp has room for, so that it takes
-/// all that was told.
+/// How many stretches out of order are kept.
 const STRETCHES_MAX: usize = 31;
 
 /// The receiving side, apart from the bytes.
@@ -135,6 +137,17 @@ impl Receiver {
         }
         self.latest = latest;
         true
+    }
+
+    /// Until where all has come, now that all before `until` has.
+    pub(crate) fn joined(&self, until: u64) -> u64 {
+        let mut until = until;
+        for block in &self.stretches {
+            if block.0 <= until {
+                until = until.max(block.1);
+            }
+        }
+        until
     }
 
     /// All before `received` has come.

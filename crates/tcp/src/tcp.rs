@@ -1,9 +1,9 @@
 //! A TCP connection: packets and the time go in, packets and the next deadline come out.
 //!
-//! smoltcp holds the handshake, the states and the order of what comes in (`machine`). What is sent
-//! never passes through it: `send` keeps and repeats it. smoltcp sees a connection over which this
-//! end sends nothing: the acknowledgements of the other end are replaced by those of the SYN and of
-//! the end of the stream, before it sees them. Its own acknowledgements are thrown away: `receive`
+//! smoltcp holds the handshake and the states (`machine`). Bytes never pass through it: `send` keeps and
+//! repeats what is sent, `receive` puts what comes in order. smoltcp sees a connection over which
+//! neither end sends anything: of the packets after the handshake it gets those that end a direction,
+//! without their bytes, with the sequence number and the acknowledgement of such a connection. Its own acknowledgements are thrown away: `receive`
 //! makes them. All that has to do with time is in this crate, and
 //! nothing in smoltcp waits. Why: `docs/decisions/0040`.
 
@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::machine::Machine;
 use crate::packet::{Checked, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
-use crate::receive::Receiver;
+use crate::receive::{Receiver, Room};
 use crate::send::{Counts, Sender};
 use crate::stamps::{STAMP_BYTES, Stamps};
 use crate::{Endpoint, packet};
@@ -105,6 +105,8 @@ pub struct Tcp {
     receiver: Receiver,
     /// Once the connection is open, if both ends have timestamps.
     stamps: Option<Stamps>,
+    /// What has come and was not read.
+    room: Room,
     answers: VecDeque<Vec<u8>>,
     error: Option<Error>,
     /// A host on the way has said that the other end cannot be reached, and it was not heard since.
@@ -181,6 +183,7 @@ impl Tcp {
             sender: None,
             receiver: Receiver::new(0, 0, 1, false, 0),
             stamps: None,
+            room: Room::new(0),
             answers: VecDeque::new(),
             error: None,
             is_unreachable: false,
@@ -266,7 +269,7 @@ impl Tcp {
         if self.wants_no_bytes {
             return Err(Error::ReceiveClosed);
         }
-        let count = self.machine.read(into);
+        let count = self.room.read(into);
         self.receiver.read_bytes += count as u64;
         if count == 0 && !into.is_empty() && !self.receiver.has_ended {
             self.check_open()?;
@@ -279,11 +282,10 @@ impl Tcp {
         if self.wants_no_bytes {
             return None;
         }
-        let before = self.machine.readable_bytes();
-        let result = self.machine.read_with(read);
-        let taken = before - self.machine.readable_bytes();
-        self.receiver.read_bytes += taken as u64;
-        result
+        let before = self.room.len();
+        let result = self.room.read_with(read);
+        self.receiver.read_bytes += (before - self.room.len()) as u64;
+        Some(result)
     }
 
     /// How many bytes can be read now.
@@ -292,7 +294,7 @@ impl Tcp {
         if self.wants_no_bytes {
             0
         } else {
-            self.machine.readable_bytes()
+            self.room.len()
         }
     }
 
@@ -314,7 +316,7 @@ impl Tcp {
     /// Whether the other end has ended its stream, and all of it was read.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.receiver.has_ended && self.machine.readable_bytes() == 0
+        self.receiver.has_ended && self.room.len() == 0
     }
 
     /// Whether the other end has acknowledged all bytes and the end of the stream.
@@ -344,7 +346,7 @@ impl Tcp {
     /// Ends both directions. Bytes that were taken are still sent; the other end is reset if there
     /// are bytes that nobody has read, or if more come.
     pub fn close(&mut self) {
-        if self.machine.readable_bytes() > 0 {
+        if self.room.len() > 0 {
             self.abort();
         } else {
             self.wants_no_bytes = true;
@@ -438,7 +440,7 @@ impl Tcp {
     }
 
     fn received(&self) -> u64 {
-        self.receiver.until(self.machine.readable_bytes())
+        self.receiver.until(self.room.len())
     }
 
     /// The sequence number of an offset in this end's stream.

@@ -3,10 +3,10 @@
 use super::{ANSWERS_MAX, MSS_MIN, MSS_UNSAID, MSS_UNSAID_V6, Peer, Phase, Tcp};
 use crate::error::Error;
 use crate::packet::{
-    Checked, NewSegment, Segment, hide_sack_permitted, parse_tcp, remove_syn, replace_ack,
+    Checked, NewSegment, Segment, hide_sack_permitted, parse_tcp, remove_syn, replace_ack, strip,
     write_tcp,
 };
-use crate::receive::Receiver;
+use crate::receive::{Receiver, Room};
 use crate::send::{Ack, Agreed, Sender};
 use crate::stamps::{self, Stamps};
 use alloc::vec;
@@ -107,15 +107,23 @@ impl Tcp {
                 return;
             }
             remove_syn(packet, segment.tcp_at);
+            self.machine.handle_packet(packet, now);
+        } else if segment.control == TcpControl::Rst {
+            self.machine.handle_packet(packet, now);
+        } else {
+            // Its bytes, and an end behind them, are looked at once the connection is open.
+            let mut header = packet[..segment.payload.start].to_vec();
+            let len = strip(&mut header, segment, segment.seq, false);
+            self.machine.handle_packet(&header[..len], now);
         }
-        self.machine.handle_packet(packet, now);
         match self.machine.state() {
-            tcp::State::Established | tcp::State::CloseWait => {
+            tcp::State::Established => {
                 self.open(segment, now);
                 if is_syn {
                     self.receiver.acknowledge(now);
+                } else if segment.sequence_len() > 0 {
+                    self.segment(packet, segment, now);
                 }
-                self.after_machine(segment, 0, now);
             }
             tcp::State::Listen | tcp::State::Closed => self.finish(Some(Error::Reset)),
             _ => {}
@@ -194,6 +202,7 @@ impl Tcp {
             self.peer.has_sack,
             self.capacity(),
         );
+        self.room = Room::new(self.config.receive_buffer_bytes);
         self.phase = Phase::Open;
         if self.wants_end {
             self.end_stream();
@@ -202,7 +211,7 @@ impl Tcp {
 
     /// A packet of an open connection.
     fn segment(&mut self, packet: &mut [u8], segment: &Segment, now: Instant) {
-        let unread = self.machine.readable_bytes();
+        let unread = self.room.len();
         let received = self.receiver.until(unread);
         let place = Place {
             distance: self.receiver.distance(segment.seq, received),
@@ -226,6 +235,8 @@ impl Tcp {
         let bytes = i64::try_from(segment.payload.len()).unwrap_or(i64::MAX);
         let is_beyond = place.distance + bytes > place.window;
         let mut carries = !segment.payload.is_empty() || segment.control == TcpControl::Fin;
+        // Behind the end of the stream there is nothing.
+        carries &= !self.receiver.has_ended;
         if carries
             && (place.window == 0 && bytes > 0 || is_beyond && segment.control == TcpControl::Fin)
         {
@@ -242,19 +253,63 @@ impl Tcp {
             // The end of the stream, before bytes that are missing: it has to come again.
             self.receiver.acknowledge(now);
         }
-        if place.distance > 0 && bytes > 0 && carries {
-            let from = received.saturating_add_signed(place.distance);
-            let until = from + bytes.min(place.window - place.distance).unsigned_abs();
-            self.receiver.acknowledge(now);
-            carries = self.receiver.note_stretch(from, until);
+        if carries && bytes > 0 {
+            self.take_bytes(&packet[segment.payload.clone()], received, &place, now);
         }
+        // An end that came before bytes that are missing has to come again.
+        let is_end = carries
+            && segment.control == TcpControl::Fin
+            && received.checked_add_signed(place.distance + bytes) == Some(self.received());
         let end_acknowledged = self.is_end_acknowledged();
-        if carries || end_acknowledged {
-            let ack = self.own.first.wrapping_add(1 + u32::from(end_acknowledged));
-            replace_ack(packet, segment.tcp_at, ack);
-            self.machine.handle_silently(packet, now);
-            self.after_machine(segment, place.distance, now);
+        if is_end || end_acknowledged {
+            self.tell_machine(packet, segment, is_end, now);
         }
+    }
+
+    /// Puts the bytes of a segment where they belong.
+    fn take_bytes(&mut self, payload: &[u8], received: u64, place: &Place, now: Instant) {
+        let unread = self.room.len();
+        let had_gap = self.receiver.has_gap();
+        if unread == 0 && !had_gap {
+            self.room.restart();
+        }
+        // What has come before is cut off at the front, what has no room at the back.
+        let known = usize::try_from(-place.distance).unwrap_or(0);
+        let ahead = usize::try_from(place.distance).unwrap_or(0);
+        let room = usize::try_from(place.window).unwrap_or(0);
+        let new = payload.get(known..).unwrap_or_default();
+        let new = &new[..new.len().min(room.saturating_sub(ahead))];
+        let from = received + ahead as u64;
+        let until = from + new.len() as u64;
+        if ahead > 0 {
+            self.receiver.acknowledge(now);
+            if !new.is_empty() && self.receiver.note_stretch(from, until) {
+                self.room.put(unread + ahead, new);
+            }
+            return;
+        }
+        self.room.put(unread, new);
+        let until = self.receiver.joined(until);
+        // There is room for all of it: no stretch is beyond the window.
+        self.room.extend((until - received) as usize);
+        self.receiver.forget_stretches(until);
+        if had_gap {
+            self.receiver.acknowledge(now);
+        } else {
+            self.receiver.on_bytes(until, now);
+        }
+    }
+
+    /// Tells smoltcp that a direction has ended, as if nothing had been sent either way before.
+    fn tell_machine(&mut self, packet: &mut [u8], segment: &Segment, is_end: bool, now: Instant) {
+        let after_syn = self.peer.first.wrapping_add(1);
+        let seq = after_syn.wrapping_add(u32::from(self.receiver.has_ended));
+        let end_acknowledged = self.is_end_acknowledged();
+        let ack = self.own.first.wrapping_add(1 + u32::from(end_acknowledged));
+        replace_ack(packet, segment.tcp_at, ack);
+        let len = strip(packet, segment, seq, is_end);
+        self.machine.handle_silently(&packet[..len], now);
+        self.after_machine(now);
     }
 
     /// Checks sequence number and flags (RFC 9293, first to fourth check).
@@ -364,8 +419,8 @@ impl Tcp {
         true
     }
 
-    /// Sees what smoltcp has made of a segment that began `distance` behind what was missing.
-    fn after_machine(&mut self, segment: &Segment, distance: i64, now: Instant) {
+    /// Sees what smoltcp has made of a segment.
+    fn after_machine(&mut self, now: Instant) {
         let state = self.machine.state();
         let was_ended = self.receiver.has_ended;
         let now_ended = matches!(
@@ -378,16 +433,6 @@ impl Tcp {
         self.receiver.has_ended |= now_ended;
         if self.receiver.has_ended != was_ended {
             self.receiver.acknowledge(now);
-        }
-        if !segment.payload.is_empty() && distance <= 0 {
-            let until = self.received();
-            let had_gap = self.receiver.has_gap();
-            self.receiver.forget_stretches(until);
-            if had_gap {
-                self.receiver.acknowledge(now);
-            } else {
-                self.receiver.on_bytes(until, now);
-            }
         }
         match state {
             tcp::State::TimeWait => {

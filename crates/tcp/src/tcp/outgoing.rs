@@ -150,7 +150,7 @@ impl Tcp {
     }
 
     fn acknowledgement(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
-        let unread = self.machine.readable_bytes();
+        let unread = self.room.len();
         let capacity = self.capacity();
         if !self.receiver.is_due(unread, capacity, now) {
             return None;
@@ -173,7 +173,7 @@ impl Tcp {
         out: &mut [u8],
         now: Instant,
     ) -> Option<Outgoing> {
-        let unread = self.machine.readable_bytes();
+        let unread = self.room.len();
         let (ack, window, sack) = self.receiver.tell(unread, self.capacity());
         let sender = self.sender.as_ref()?;
         let end = end.unwrap_or(start);
