@@ -56,9 +56,17 @@ impl<E: Endpoint> Driven<E> {
     /// # Errors
     /// [`EdgeError::Lease`] once all that came before the end was taken.
     pub(crate) fn pump(&mut self) -> Result<bool, EdgeError> {
+        self.pump_until(|_| false)
+    }
+
+    /// As [`Self::pump`], but takes no more packets once this holds.
+    ///
+    /// # Errors
+    /// As [`Self::pump`].
+    pub(crate) fn pump_until(&mut self, holds: impl Fn(&E) -> bool) -> Result<bool, EdgeError> {
         let mut has_come = false;
         for _ in 0..PACKETS_MAX {
-            if !self.take(None)? {
+            if holds(&self.endpoint) || !self.take(None)? {
                 break;
             }
             has_come = true;

@@ -244,14 +244,14 @@ impl EdgeStream {
     /// # Errors
     /// Why the connection has ended, once all is read.
     pub fn try_read(&mut self, into: &mut [u8]) -> Result<Option<usize>, EdgeError> {
-        let pumped = self.pump();
+        let pumped = self.pump_for(into.len());
         if self.state() == State::Opening {
             return pumped.map(|()| None);
         }
         let count = self.driven.endpoint.receive(into)?;
         if count > 0 {
             // The window may have to be told, but what was read is not lost if that fails.
-            let _ = self.pump();
+            let _ = self.driven.pump_until(|_| true);
             return Ok(Some(count));
         }
         if self.driven.endpoint.has_ended() || into.is_empty() {
@@ -259,6 +259,14 @@ impl EdgeStream {
         }
         pumped?;
         Ok(None)
+    }
+
+    /// As [`pump`](Self::pump), but takes no more than gives so many bytes to read: the rest would only leave the
+    /// processor's cache on the way.
+    fn pump_for(&mut self, bytes: usize) -> Result<(), EdgeError> {
+        let has_enough = |tcp: &Tcp| tcp.readable_bytes() >= bytes.max(1);
+        while self.driven.pump_until(has_enough)? && !has_enough(&self.driven.endpoint) {}
+        Ok(())
     }
 
     /// Ends the stream to the other end. The other direction stays open.
