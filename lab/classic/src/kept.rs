@@ -3,8 +3,6 @@
 //!
 //! | module | core |
 //! |---|---|
-//! | [`interworking`] | between a Jetstream ring and ATM |
 //! | [`msnl`] | signalling for the Cambridge Backbone |
 
-pub mod interworking;
 pub mod msnl;

@@ -13,6 +13,7 @@
 //! slotted: the slotted ring of the Cambridge Backbone
 //! sar: segmentation and reassembly for ATM
 //! token: the timed token ring of Jetstream
+//! interworking: between a Jetstream ring and ATM
 //! kept: cores that no model needs
 //! ```
 #![no_std]
@@ -22,10 +23,11 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod interworking;
 pub mod kept;
 pub mod msdl;
 pub mod sar;
 pub mod slotted;
 pub mod token;
 
-pub use kept::{interworking, msnl};
+pub use kept::msnl;

@@ -19,6 +19,7 @@
 mod cells;
 mod emulation;
 pub(crate) mod experiments;
+mod joined;
 pub(crate) mod lan;
 pub(crate) mod load;
 pub(crate) mod net;
@@ -71,9 +72,10 @@ impl crate::system::System for System {
         setting: &Setting<'_>,
         wanted: &Wanted,
     ) -> Result<Box<dyn Emulated>, SystemError> {
-        let made = match experiment == experiments::switch::EXPERIMENT.name {
-            true => experiments::switch::emulated(setting, wanted)?,
-            false => experiments::emulated::emulated(setting, wanted)?,
+        let made = match experiment {
+            "switch" => experiments::switch::emulated(setting, wanted)?,
+            "interworking" => experiments::interworking::emulated(setting, wanted)?,
+            _ => experiments::emulated::emulated(setting, wanted)?,
         };
         Ok(Box::new(emulation::Emulation::new(
             made,

@@ -1,5 +1,5 @@
-//! A Jetstream ring, or several at a switch, that carry packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
-//! frame, as each segment is in the experiment `afterburner`.
+//! A Jetstream ring, several at a switch, or one with an ATM switch beyond an interworking unit, that carry packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
+//! frame, as each segment is in the experiment `afterburner`. On ATM it is cells.
 //!
 //! The hosts have the costs of the Afterburner and its single-copy stack, for one operation at a time, what has come
 //! before what is to be sent:
@@ -34,6 +34,8 @@ const MTU_BYTES_MAX: usize = 65_535 - SNAP.len();
 const MILLION: u64 = 1_000_000;
 /// Messages that are over are forgotten when there are so many.
 const MESSAGES_KEPT: usize = 1 << 16;
+/// The bytes of messages that are over are forgotten when so many have come after them.
+const BYTES_KEPT: usize = 1 << 10;
 /// Nothing of them is on the ring after this time without another.
 const QUIET: Duration = Duration::from_ms(50);
 
@@ -141,15 +143,23 @@ impl Emulation {
     pub(super) fn new(made: Made, seed: u64, wanted: &Wanted) -> Result<Self, SystemError> {
         wanted.check()?;
         let mtu = wanted.mtu(MTU_BYTES, MTU_BYTES_MAX)?;
+        let mut network = made.network;
+        let mut lose_ppm = (wanted.lose * MILLION as f64).round() as u64;
+        network.traffic.tells_losses = true;
+        if let Medium::Joined(joined) = &mut network.medium {
+            // It loses cells and frames where they come, and carries bytes.
+            joined.lose_at_random(std::mem::take(&mut lose_ppm));
+            network.traffic.recording = true;
+        }
         let mut carrying = Carrying {
-            network: made.network,
+            network,
             stations: Stations::new(wanted, mtu),
             hosts: (0..made.stations).map(|_| Host::default()).collect(),
             packets: BTreeMap::new(),
             queue_frames: made.queue_frames,
             costs: (wanted.host_era == HostEra::Plan).then_some(made.costs),
             lose: Rng::from_seed(seed).fork("lose"),
-            lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
+            lose_ppm,
             lost_frames: 0,
             last_sent: Instant::ORIGIN,
             has_one_ring: made.has_one_ring,
@@ -204,6 +214,14 @@ impl Carrying {
                 }
                 Happening::Received(message) => self.arrived(message, sim),
             }
+        }
+        let mut has_lost = false;
+        while let Some(message) = self.network.traffic.lost.pop_front() {
+            self.packets.remove(&message);
+            has_lost = true;
+        }
+        if has_lost {
+            self.is_over();
         }
     }
 
@@ -268,10 +286,11 @@ impl Carrying {
     }
 
     fn send(&mut self, from: usize, to: u16, packet: Vec<u8>, sim: &mut Simulator<Happens>) {
-        let traffic = &mut self.network.traffic;
+        let traffic = &self.network.traffic;
         let quiet = sim.now().saturating_duration_since(self.last_sent) > QUIET;
-        if traffic.on_their_way == 0 && quiet && traffic.messages.len() > MESSAGES_KEPT {
-            traffic.messages.clear();
+        let is_long = traffic.messages.len() > MESSAGES_KEPT;
+        if quiet && is_long && self.network.is_idle() {
+            self.network.traffic.clear();
         }
         self.last_sent = sim.now();
         let payload = || [&SNAP[..], &packet].concat();
@@ -280,12 +299,16 @@ impl Carrying {
         self.hosts[from].queued += 1;
         let message = self.network.send(sim, from, to, class, bytes, payload);
         self.packets.insert(message, packet);
+        let traffic = &mut self.network.traffic;
+        traffic.forget_bytes(message.saturating_sub(BYTES_KEPT));
     }
 
     /// Where the token was last, of all stations.
     fn token(&self) -> Option<usize> {
         match &self.network.medium {
             Medium::Rings(lan) if self.has_one_ring => lan.token_at(),
+            // The unit, which is before the first, is no station here.
+            Medium::Joined(joined) => joined.lan.token_at()?.checked_sub(1),
             Medium::Rings(_) | Medium::Atm(_) => None,
         }
     }
@@ -335,19 +358,23 @@ impl Emulated for Emulation {
         let traffic = &self.carrying.network.traffic;
         let token = self.carrying.token();
         View {
-            what: match self.carrying.has_one_ring {
-                true => "the station that had the token last",
-                false => "stations of rings at a switch",
+            what: match &self.carrying.network.medium {
+                Medium::Joined(_) => "the station of the ring that had the token last",
+                _ if self.carrying.has_one_ring => "the station that had the token last",
+                _ => "stations of rings at a switch",
             },
             stations: (0..count).map(place).collect(),
             carriers: token
                 .map(|station| (place(station), vec![true]))
                 .into_iter()
                 .collect(),
-            counts: vec![
-                ("frames on their way", traffic.on_their_way),
-                ("frames lost", self.carrying.lost_frames),
-            ],
+            counts: match &self.carrying.network.medium {
+                Medium::Joined(joined) => joined.counts(),
+                _ => vec![
+                    ("frames on their way", traffic.on_their_way),
+                    ("frames lost", self.carrying.lost_frames),
+                ],
+            },
         }
     }
 
@@ -370,5 +397,7 @@ impl Emulated for Emulation {
 /// Bytes of the longest payload, which a PDU holds.
 const _: () = assert!(aal5::pdu_bytes(MTU_BYTES_MAX + SNAP.len()) <= 65_568);
 
+#[cfg(test)]
+mod interworking_tests;
 #[cfg(test)]
 mod tests;

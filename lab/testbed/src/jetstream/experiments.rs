@@ -8,6 +8,7 @@
 //! | [`switch`] | rings joined by the switch (open) |
 //! | [`afterburner`] | Afterburner stacks on the real ring (open) |
 //! | [`atm`] | the ring against an ATM switch with the same hosts (open) |
+//! | [`interworking`] | a ring and an ATM switch, joined by an interworking unit (open) |
 //!
 //! Cards have the latency that the paper measured, not the one that it reckons with, and each a
 //! clock of its own. What is recorded of a link is what was on it: real frames and cells with
@@ -17,6 +18,7 @@ pub mod afterburner;
 pub mod atm;
 pub(crate) mod common;
 pub mod emulated;
+pub mod interworking;
 pub mod ring;
 pub mod stream;
 pub mod switch;
@@ -27,11 +29,12 @@ mod tests;
 use crate::experiment::Experiment;
 
 /// Every experiment.
-pub const ALL: [Experiment; 6] = [
+pub const ALL: [Experiment; 7] = [
     ring::EXPERIMENT,
     stream::EXPERIMENT,
     synchronous::EXPERIMENT,
     switch::EXPERIMENT,
     afterburner::EXPERIMENT,
     atm::EXPERIMENT,
+    interworking::EXPERIMENT,
 ];

@@ -9,6 +9,11 @@
 //! | on one ring | the receiver | station that sends |
 //! | to the switch | 0, the port | 16 · host that receives + station that sends |
 //! | from the switch | the receiver | 16 + host that sends |
+//! | to the interworking unit | 0, the unit | 16 · host beyond it that receives + station that sends |
+//! | from the interworking unit | the receiver | 16 + host beyond it that sends |
+//!
+//! An interworking unit is the master of its only ring, as a port of the switch is of its ring. The hosts beyond
+//! it have the numbers after those of the ring.
 //!
 //! In the switch a frame waits for the bus or its channel, and then in the queue of the port
 //! that it leaves by. With cut-through the port is offered the frame when its head is there,
@@ -18,7 +23,7 @@
 use barewire_classic::token::{Class, ConfigError};
 use barewire_des::{Class as Order, Event, EventId, Node, Simulator};
 use barewire_formats::atm::Vc;
-use barewire_formats::jetstream::{Frame, FrameRepr, OVERHEAD_BYTES, VCS_PER_NODE, node_vc};
+use barewire_formats::jetstream::{Frame, FrameRepr, Kind, OVERHEAD_BYTES, VCS_PER_NODE, node_vc};
 use barewire_models::jetstream::{
     Beginning, Card, CardConfig, Noise, Output, Packet, Signal, Switch, SwitchConfig,
 };
@@ -26,7 +31,7 @@ use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
 use barewire_wire::capture::LinkType;
 use barewire_wire::capture::exported::JETSTREAM;
 
-use super::traffic::{Happening, NetEvent, Spread, Traffic, Why, exported};
+use super::traffic::{Happening, Message, NetEvent, Spread, Traffic, Why, exported};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
@@ -46,6 +51,8 @@ pub struct LanPlan {
     pub rate: Rate,
     /// The switch, and the bytes that an output of it can hold.
     pub switch: Option<(SwitchConfig, u64)>,
+    /// The master of the only ring is an interworking unit.
+    pub unit: bool,
     pub errors_per_gigabit: u64,
     pub packets_per_link: usize,
 }
@@ -77,6 +84,7 @@ pub struct Lan {
     hop: Duration,
     rate: Rate,
     exchange: Option<Exchange>,
+    has_unit: bool,
     /// Times of the token once round.
     pub rotations: Spread,
     /// Before this rotations are not counted.
@@ -136,6 +144,7 @@ impl Lan {
             hop: plan.hop,
             rate: plan.rate,
             exchange,
+            has_unit: plan.unit,
             rotations: Spread::default(),
             measure_from: Instant::MAX,
             tokens_lost: 0,
@@ -167,15 +176,20 @@ impl Lan {
         stations.map(|station| station.card.slips()).sum()
     }
 
+    /// Whether station 0 of each ring is no host.
+    fn has_port(&self) -> bool {
+        self.exchange.is_some() || self.has_unit
+    }
+
     fn hosts_per_ring(&self) -> usize {
-        self.rings[0].len() - usize::from(self.exchange.is_some())
+        self.rings[0].len() - usize::from(self.has_port())
     }
 
     fn place(&self, host: usize) -> Place {
         let hosts = self.hosts_per_ring();
         Place {
             ring: host / hosts,
-            station: host % hosts + usize::from(self.exchange.is_some()),
+            station: host % hosts + usize::from(self.has_port()),
         }
     }
 
@@ -187,21 +201,48 @@ impl Lan {
         sim: &mut Simulator<E>,
     ) {
         let message = &traffic.messages[index];
-        let (from, to) = (self.place(message.from), self.place(message.to));
-        let sender = from.station as u16;
-        let vc = if from.ring == to.ring {
-            vc_of(to.station, sender)
-        } else {
-            vc_of(0, message.to as u16 * STATION_NUMBERS + sender)
-        };
-        let pdu_bytes = message.pdu_bytes();
-        let repr = FrameRepr::on_vc(from.station as u8, vc, pdu_bytes);
+        let (from, repr) = (self.place(message.from), self.headers(message));
         let class = message.class;
         let card = &mut self.rings[from.ring][from.station].card;
         if card.offer(sim.now(), index as u64, class, repr).is_err() {
             traffic.lose(index, Why::Refused);
         }
         self.drain(from, traffic, sim);
+    }
+
+    /// The headers of a host's frame.
+    fn headers(&self, message: &Message) -> FrameRepr {
+        let (from, to) = (self.place(message.from), self.place(message.to));
+        let sender = from.station as u16;
+        let beyond = message.to.checked_sub(self.hosts_per_ring());
+        let vc = match beyond.filter(|_| self.has_unit) {
+            Some(beyond) => vc_of(0, beyond as u16 * STATION_NUMBERS + sender),
+            None if from.ring == to.ring => vc_of(to.station, sender),
+            None => vc_of(0, message.to as u16 * STATION_NUMBERS + sender),
+        };
+        FrameRepr::on_vc(from.station as u8, vc, message.pdu_bytes())
+    }
+
+    /// A host's frame, as it leaves its card.
+    pub fn frame(&self, message: &Message) -> Vec<u8> {
+        frame_bytes(self.headers(message), Some(message))
+    }
+
+    /// The unit has a frame for a host of the ring.
+    pub fn send_from_unit<E: Event + From<NetEvent>>(
+        &mut self,
+        index: usize,
+        repr: FrameRepr,
+        traffic: &mut Traffic,
+        sim: &mut Simulator<E>,
+    ) {
+        let class = traffic.messages[index].class;
+        let card = &mut self.rings[0][0].card;
+        if card.offer(sim.now(), index as u64, class, repr).is_err() {
+            traffic.lose(index, Why::NoRoom);
+        }
+        let (ring, station) = (0, 0);
+        self.drain(Place { ring, station }, traffic, sim);
     }
 
     pub fn handle<E: Event + From<NetEvent>>(
@@ -227,7 +268,7 @@ impl Lan {
             }
             NetEvent::ToPort(message) => self.offer_to_port(message, traffic, sim),
             NetEvent::PortSent(message) => self.release(message, traffic),
-            NetEvent::Whole(_) | NetEvent::Line(_) | NetEvent::Output(_) | NetEvent::Cell(_) => {}
+            _ => {}
         }
     }
 
@@ -314,13 +355,8 @@ impl Lan {
             return;
         };
         link.record(now, || {
-            let mut bytes = vec![0; repr.buffer_len()];
-            repr.emit(&mut Frame::new_unchecked(&mut bytes));
-            let data = matches!(repr.kind, barewire_formats::jetstream::Kind::Data { .. });
-            if let Some(message) = traffic.messages.get(id as usize).filter(|_| data) {
-                bytes[OVERHEAD_BYTES..].copy_from_slice(&message.pdu());
-            }
-            exported(JETSTREAM, &bytes)
+            let message = traffic.messages.get(id as usize);
+            exported(JETSTREAM, &frame_bytes(repr, message))
         });
     }
 
@@ -332,6 +368,9 @@ impl Lan {
         traffic: &mut Traffic,
         sim: &mut Simulator<E>,
     ) {
+        if self.has_unit && place.station == 0 {
+            return;
+        }
         if self.exchange.is_some() && place.station == 0 {
             let node = Node(place.ring as u16);
             sim.at(
@@ -365,7 +404,11 @@ impl Lan {
             return self.enter_switch(message, whole, traffic, sim);
         }
         let node = Node(place.station as u16);
-        sim.at(whole, Order::NORMAL, node, NetEvent::Whole(message).into());
+        let event = match self.has_unit && place.station == 0 {
+            true => NetEvent::AtUnit(message),
+            false => NetEvent::Whole(message),
+        };
+        sim.at(whole, Order::NORMAL, node, event.into());
     }
 
     fn enter_switch<E: Event + From<NetEvent>>(
@@ -472,6 +515,27 @@ impl Lan {
     }
 }
 
+/// The node of the VC from a host of a ring to the `beyond`-th host beyond its unit, and its number there.
+pub fn to_unit(host: usize, beyond: usize) -> (u8, u16) {
+    (0, beyond as u16 * STATION_NUMBERS + host as u16 + 1)
+}
+
+/// The same of the VC the other way.
+pub fn from_unit(host: usize, beyond: usize) -> (u8, u16) {
+    (host as u8 + 1, STATION_NUMBERS + beyond as u16)
+}
+
+/// A frame with these headers, and the PDU of its message if it has one.
+fn frame_bytes(repr: FrameRepr, message: Option<&Message>) -> Vec<u8> {
+    let mut bytes = vec![0; repr.buffer_len()];
+    repr.emit(&mut Frame::new_unchecked(&mut bytes));
+    let is_data = matches!(repr.kind, Kind::Data { .. });
+    if let Some(message) = message.filter(|_| is_data) {
+        bytes[OVERHEAD_BYTES..].copy_from_slice(&message.pdu());
+    }
+    bytes
+}
+
 /// The `number`-th VC of a station; there are as many as [`HOSTS_MAX`] hosts need.
 fn vc_of(station: usize, number: u16) -> Vc {
     let none = Vc { vpi: 0, vci: 0 };
@@ -479,7 +543,7 @@ fn vc_of(station: usize, number: u16) -> Vc {
 }
 
 /// When the port may begin with a frame so that the fabric stays ahead of it.
-fn head_at(now: Instant, rate: Rate, message: &super::traffic::Message, it: Beginning) -> Instant {
+fn head_at(now: Instant, rate: Rate, message: &Message, it: Beginning) -> Instant {
     let bytes = ByteSize::from(OVERHEAD_BYTES + message.pdu_bytes());
     let time = rate.time_to_send(bytes);
     now + it.ends.saturating_duration_since(now).saturating_sub(time)

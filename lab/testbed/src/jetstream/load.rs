@@ -7,7 +7,7 @@ use barewire_des::dist::exponential_time;
 use barewire_des::{Class as Order, Event, Node, Simulator, World};
 use barewire_units::{Duration, Instant, Rng};
 
-use super::net::{Fate, Happening, Medium, NetEvent, Network, Spread, Why};
+use super::net::{Fate, Happening, NetEvent, Network, Spread, Why};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
@@ -140,10 +140,8 @@ impl LoadRecord {
 
     /// The token's times once round; none on other networks.
     pub fn rotations(&self) -> Spread {
-        match &self.network.medium {
-            Medium::Rings(lan) => lan.rotations.clone(),
-            Medium::Atm(_) => Spread::default(),
-        }
+        let lan = self.network.medium.lan();
+        lan.map_or_else(Spread::default, |lan| lan.rotations.clone())
     }
 }
 
@@ -243,7 +241,7 @@ impl Load {
         let up = Network::start(&mut load, &mut sim)?;
         load.measure_from = up + load.plan.warm_up;
         load.ends = up + load.plan.run_for;
-        if let Medium::Rings(lan) = &mut load.network.medium {
+        if let Some(lan) = load.network.medium.lan_mut() {
             lan.measure_from = load.measure_from;
         }
         for source in 0..sources {
@@ -291,10 +289,8 @@ impl Load {
 
     /// The token's times once round, as in [`LoadRecord::rotations`].
     pub fn rotations(&self) -> Spread {
-        match &self.network.medium {
-            Medium::Rings(lan) => lan.rotations.clone(),
-            Medium::Atm(_) => Spread::default(),
-        }
+        let lan = self.network.medium.lan();
+        lan.map_or_else(Spread::default, |lan| lan.rotations.clone())
     }
 
     /// What the first group of sources has come to: payload in Mbit/s, and the rest.
@@ -318,7 +314,10 @@ impl World for Load {
         }
         self.take_happenings(sim);
         let over = sim.now() >= self.ends && !matches!(event, LoadEvent::Offer(_));
-        let may_end = matches!(event, LoadEvent::Over | LoadEvent::Net(NetEvent::Whole(_)));
+        let may_end = matches!(
+            event,
+            LoadEvent::Over | LoadEvent::Net(NetEvent::Whole(_) | NetEvent::CellThere(..))
+        );
         if over && may_end && self.network.traffic.on_their_way == 0 {
             sim.stop();
         }

@@ -1,5 +1,5 @@
-//! What carries messages from host to host: rings, alone or joined by the switch, or the rival,
-//! an ATM switch. Whoever sends and receives is the same on all of them.
+//! What carries messages from host to host: rings, alone or joined by the switch; the rival, an ATM switch; or a
+//! ring and an ATM switch that an interworking unit joins. Whoever sends and receives is the same on all of them.
 //!
 //! | event | what happens |
 //! |---|---|
@@ -11,12 +11,16 @@
 //! | `Whole` | a message is whole at its receiver |
 //! | `Line`, `Output` | a host's line, or an output of the ATM switch, is free for the next cell |
 //! | `Cell` | a cell is in the ATM switch |
+//! | `AtUnit` | a frame of the ring is whole in the interworking unit |
+//! | `CellThere` | a cell is in the interworking unit, or in a host beyond it |
+//! | `Rest` | cells may have rested there for too long |
 
 use barewire_classic::token::Class;
 use barewire_des::{Event, Simulator};
 use barewire_units::Instant;
 
 use super::cells::Cells;
+use super::joined::Joined;
 use super::lan::Lan;
 pub use super::traffic::{Fate, Happening, Message, NetEvent, Spread, Traffic, Why};
 use crate::error::SystemError;
@@ -26,6 +30,27 @@ use crate::experiment::LinkCapture;
 pub enum Medium {
     Rings(Box<Lan>),
     Atm(Box<Cells>),
+    Joined(Box<Joined>),
+}
+
+impl Medium {
+    /// The rings, if there are any.
+    pub fn lan(&self) -> Option<&Lan> {
+        match self {
+            Self::Rings(lan) => Some(lan),
+            Self::Joined(joined) => Some(&joined.lan),
+            Self::Atm(_) => None,
+        }
+    }
+
+    /// The same, to change them.
+    pub fn lan_mut(&mut self) -> Option<&mut Lan> {
+        match self {
+            Self::Rings(lan) => Some(lan),
+            Self::Joined(joined) => Some(&mut joined.lan),
+            Self::Atm(_) => None,
+        }
+    }
 }
 
 /// A network.
@@ -36,10 +61,8 @@ pub struct Network {
 
 impl Network {
     pub fn new(medium: Medium, recording: bool) -> Self {
-        let traffic = Traffic {
-            recording,
-            ..Traffic::default()
-        };
+        let mut traffic = Traffic::default();
+        traffic.recording = recording;
         Self { traffic, medium }
     }
 
@@ -52,13 +75,13 @@ impl Network {
         W: barewire_des::World + AsMut<Self>,
         W::Event: From<NetEvent>,
     {
-        if let Medium::Atm(_) = world.as_mut().medium {
+        if world.as_mut().medium.lan().is_none() {
             return Ok(sim.now());
         }
         Lan::begin(sim);
         sim.run_until(sim.now() + Lan::START_LIMIT, world);
-        match &world.as_mut().medium {
-            Medium::Rings(lan) if !lan.is_up() => Err(SystemError::Contradiction(format!(
+        match world.as_mut().medium.lan() {
+            Some(lan) if !lan.is_up() => Err(SystemError::Contradiction(format!(
                 "ring: not up after {}",
                 Lan::START_LIMIT
             ))),
@@ -89,23 +112,30 @@ impl Network {
             payload_bytes,
             fate: Fate::OnItsWay,
             head,
+            mangled: None,
         });
         self.traffic.on_their_way += 1;
         match &mut self.medium {
             Medium::Rings(lan) => lan.send(index, &mut self.traffic, sim),
             Medium::Atm(cells) => cells.send(index, &mut self.traffic, sim),
+            Medium::Joined(joined) => joined.send(index, &mut self.traffic, sim),
         }
         index
     }
 
     pub fn handle<E: Event + From<NetEvent>>(&mut self, event: NetEvent, sim: &mut Simulator<E>) {
-        if let NetEvent::Whole(message) = event {
-            return self.traffic.receive(message);
+        match (&mut self.medium, event) {
+            (Medium::Joined(joined), event) => joined.handle(event, &mut self.traffic, sim),
+            (_, NetEvent::Whole(message)) => self.traffic.receive(message),
+            (Medium::Rings(lan), event) => lan.handle(event, &mut self.traffic, sim),
+            (Medium::Atm(cells), event) => cells.handle(event, &mut self.traffic, sim),
         }
-        match &mut self.medium {
-            Medium::Rings(lan) => lan.handle(event, &mut self.traffic, sim),
-            Medium::Atm(cells) => cells.handle(event, &mut self.traffic, sim),
-        }
+    }
+
+    /// Whether nothing is on its way, not even what is left of messages that were lost.
+    pub fn is_idle(&self) -> bool {
+        let left = matches!(&self.medium, Medium::Joined(joined) if !joined.cells.is_idle());
+        self.traffic.on_their_way == 0 && !left
     }
 
     /// What was recorded.
@@ -113,6 +143,7 @@ impl Network {
         match &mut self.medium {
             Medium::Rings(lan) => std::mem::take(&mut lan.links),
             Medium::Atm(cells) => std::mem::take(&mut cells.links),
+            Medium::Joined(joined) => joined.take_links(),
         }
     }
 }

@@ -21,6 +21,9 @@ pub enum NetEvent {
     Line(usize),
     Output(usize),
     Cell(AtmCell),
+    AtUnit(usize),
+    CellThere(usize, AtmCell),
+    Rest,
 }
 
 impl Event for NetEvent {
@@ -35,6 +38,12 @@ impl Event for NetEvent {
             Self::Line(host) => 6 << 32 | host as u64,
             Self::Output(port) => 7 << 32 | port as u64,
             Self::Cell(cell) => 8 << 32 | cell.pdu << 12 | u64::from(cell.index),
+            Self::AtUnit(message) => 9 << 32 | message as u64,
+            Self::CellThere(port, cell) => {
+                let cell = cell.pdu << 12 | u64::from(cell.index);
+                10 << 32 | (port as u64) << 56 ^ cell
+            }
+            Self::Rest => 11 << 32,
         }
     }
 }
@@ -70,11 +79,16 @@ pub struct Message {
     pub fate: Fate,
     /// What the payload begins with where it is recorded; the rest is zeros.
     pub head: Vec<u8>,
+    /// What an interworking unit has made of the cells of its PDU, if that is something else.
+    pub mangled: Option<Vec<u8>>,
 }
 
 impl Message {
-    /// The payload in an AAL5 PDU.
+    /// The payload in an AAL5 PDU, or what has become of that.
     pub fn pdu(&self) -> Vec<u8> {
+        if let Some(bytes) = &self.mangled {
+            return bytes.clone();
+        }
         let mut bytes = vec![0; self.pdu_bytes()];
         let head = self.head.len().min(self.payload_bytes);
         bytes[..head].copy_from_slice(&self.head[..head]);
@@ -86,6 +100,23 @@ impl Message {
         let crc_at = bytes.len() - 4;
         bytes[crc_at..].copy_from_slice(&crc.finish().to_be_bytes());
         bytes
+    }
+
+    /// Whether what a host of a ring receives passes its check, and is what was sent.
+    pub fn is_intact(&self) -> bool {
+        let Some(pdu) = &self.mangled else {
+            return true;
+        };
+        let checked = aal5::Pdu::new_checked(&pdu[..]).and_then(|pdu| aal5::PduRepr::parse(&pdu));
+        checked.is_ok_and(|it| self.is_of(&pdu[..usize::from(it.payload_bytes)]))
+    }
+
+    /// Whether this is its payload.
+    pub fn is_of(&self, payload: &[u8]) -> bool {
+        let (head, rest) = payload.split_at(self.head.len().min(payload.len()));
+        payload.len() == self.payload_bytes
+            && head == self.head
+            && rest.iter().all(|&byte| byte == 0)
     }
 
     pub fn pdu_bytes(&self) -> usize {
@@ -114,14 +145,23 @@ pub struct Traffic {
     pub recording: bool,
     /// Messages that are neither received nor lost.
     pub on_their_way: u64,
+    /// Whether whoever sends is to be told what is lost.
+    pub tells_losses: bool,
+    /// What was lost, and has not been told.
+    pub lost: VecDeque<usize>,
+    /// The bytes of messages before this one are forgotten.
+    forgotten: usize,
 }
 
 impl Traffic {
     pub fn lose(&mut self, message: usize, why: Why) {
-        if let Some(message) = self.messages.get_mut(message) {
-            if message.fate == Fate::OnItsWay {
-                message.fate = Fate::Lost(why);
+        if let Some(it) = self.messages.get_mut(message) {
+            if it.fate == Fate::OnItsWay {
+                it.fate = Fate::Lost(why);
                 self.on_their_way -= 1;
+                if self.tells_losses {
+                    self.lost.push_back(message);
+                }
             }
         }
     }
@@ -134,6 +174,26 @@ impl Traffic {
                 self.happenings.push_back(Happening::Received(message));
             }
         }
+    }
+}
+
+impl Traffic {
+    /// Forgets the bytes of all messages before `before`, up to the first that is on its way.
+    pub fn forget_bytes(&mut self, before: usize) {
+        while let Some(message) = self.messages.get_mut(self.forgotten) {
+            if self.forgotten >= before || message.fate == Fate::OnItsWay {
+                return;
+            }
+            message.head = Vec::new();
+            message.mangled = None;
+            self.forgotten += 1;
+        }
+    }
+
+    /// Forgets all messages, of which none may be on its way.
+    pub fn clear(&mut self) {
+        self.messages.clear();
+        self.forgotten = 0;
     }
 }
 

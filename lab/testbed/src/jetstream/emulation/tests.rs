@@ -30,11 +30,11 @@ fn network(wanted: &Wanted) -> Box<dyn Emulated> {
     network.expect("a network")
 }
 
-fn at_us(us: u64) -> Instant {
+pub(super) fn at_us(us: u64) -> Instant {
     Instant::ORIGIN + Duration::from_us(us)
 }
 
-fn departure(network: &mut dyn Emulated) -> Departure {
+pub(super) fn departure(network: &mut dyn Emulated) -> Departure {
     loop {
         if let Some(departure) = network.poll() {
             return departure;
@@ -45,9 +45,18 @@ fn departure(network: &mut dyn Emulated) -> Departure {
 }
 
 /// The ring of the experiments and nothing else: when messages are whole at their receivers.
-struct Bare {
-    network: Network,
-    whole: Vec<Instant>,
+pub(super) struct Bare {
+    pub network: Network,
+    pub whole: Vec<Instant>,
+}
+
+impl Bare {
+    pub fn new(network: Network) -> Self {
+        Self {
+            network,
+            whole: Vec::new(),
+        }
+    }
 }
 
 impl AsMut<Network> for Bare {
@@ -72,10 +81,7 @@ impl World for Bare {
 #[test]
 fn a_packet_takes_as_long_as_a_message_of_the_experiments() {
     let made = with_setting(|setting| emulated::emulated(setting, &WANTED)).expect("a ring");
-    let mut bare = Bare {
-        network: made.network,
-        whole: Vec::new(),
-    };
+    let mut bare = Bare::new(made.network);
     let mut sim = Simulator::new();
     let up = Network::start(&mut bare, &mut sim).expect("it comes up");
     let mut network = network(&WANTED);

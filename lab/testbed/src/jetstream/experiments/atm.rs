@@ -54,8 +54,8 @@ inputs! {
 
 const SMALL: usize = 0;
 const LARGE: usize = 1;
-const BUFFER_CELLS_MAX: usize = 1 << 20;
-const CELL_RATES: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(10);
+pub const BUFFER_CELLS_MAX: usize = 1 << 20;
+pub const CELL_RATES: RangeInclusive<Rate> = Rate::from_mbps(1)..=Rate::from_gbps(10);
 const LOADS: RangeInclusive<Rate> = Rate::from_bps(1)..=Rate::from_gbps(100);
 
 /// A network of the comparison.
@@ -100,7 +100,7 @@ impl Found {
     }
 }
 
-fn discard(name: &str, buffer_cells: usize, per_cent: usize) -> Result<Discard, SystemError> {
+pub fn discard(name: &str, buffer_cells: usize, per_cent: usize) -> Result<Discard, SystemError> {
     match name {
         "cells" => Ok(Discard::Cells),
         "partial" => Ok(Discard::Partial),
@@ -340,7 +340,7 @@ fn message_row(choice: &Choice, run: &LoadRecord) -> Row<'static, 10> {
 
 fn stream_row(choice: &Choice, run: &TcpRecord) -> Row<'static, 8> {
     let dropped = match &run.network.medium {
-        Medium::Rings(_) => None,
+        Medium::Rings(_) | Medium::Joined(_) => None,
         Medium::Atm(cells) => Some(cells.dropped()),
     };
     let (sent_again, timeouts) = repairs(run);
@@ -357,10 +357,7 @@ fn stream_row(choice: &Choice, run: &TcpRecord) -> Row<'static, 8> {
 }
 
 fn error_row(choice: &Choice, errors: u64, run: &TcpRecord) -> Row<'static, 6> {
-    let tokens_lost = match &run.network.medium {
-        Medium::Rings(lan) => Some(lan.tokens_lost),
-        Medium::Atm(_) => None,
-    };
+    let tokens_lost = run.network.medium.lan().map(|lan| lan.tokens_lost);
     let (sent_again, timeouts) = repairs(run);
     [
         ("damaged bits", "of 10^9", errors.into()),

@@ -76,6 +76,8 @@ pub(crate) struct Rings<'a> {
     pub(crate) master_allotment: Duration,
     pub(crate) rings: usize,
     pub(crate) switch: Option<SwitchConfig>,
+    /// The master is an interworking unit.
+    pub(crate) unit: bool,
     pub(crate) errors_per_gigabit: u64,
     pub(crate) packets_per_link: usize,
 }
@@ -92,6 +94,7 @@ impl<'a> Rings<'a> {
             master_allotment: Duration::ZERO,
             rings: 1,
             switch: None,
+            unit: false,
             errors_per_gigabit: 0,
             packets_per_link: 0,
         }
@@ -144,6 +147,11 @@ impl<'a> Rings<'a> {
     }
 
     pub(crate) fn build(&self, rng: &Rng) -> Result<Network, SystemError> {
+        let medium = Medium::Rings(Box::new(self.lan(rng)?));
+        Ok(Network::new(medium, self.packets_per_link > 0))
+    }
+
+    pub(crate) fn lan(&self, rng: &Rng) -> Result<Lan, SystemError> {
         let ring = self.ring();
         let budget = self.budget();
         let mut cards = ring.cards(budget, self.allotment);
@@ -173,12 +181,11 @@ impl<'a> Rings<'a> {
             hop: ring.hop(),
             rate: ring.rate,
             switch: self.switch.map(|config| (config, buffer_bytes)),
+            unit: self.unit,
             errors_per_gigabit: self.errors_per_gigabit,
             packets_per_link: self.packets_per_link,
         };
-        let lan = Lan::new(&plan, &rng.fork("noise"))?;
-        let medium = Medium::Rings(Box::new(lan));
-        Ok(Network::new(medium, self.packets_per_link > 0))
+        Lan::new(&plan, &rng.fork("noise"))
     }
 }
 

@@ -4,7 +4,6 @@ use barewire_classic::token::Class;
 use barewire_units::{ByteSize, Duration, Rng};
 
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
-use super::super::net::Medium;
 use super::super::parameters::Parameters;
 use super::common::{
     DURATION, ENTRIES, MESSAGE, Rings, frame_bytes, mbps, offers, outcome, periods, random_sources,
@@ -182,10 +181,8 @@ fn token_row(load: u64, run: &LoadRecord) -> Row<'static, 10> {
 fn through_row(load: u64, run: &LoadRecord) -> Row<'static, 10> {
     let groups = &run.groups;
     let sum = |count: fn(&load::Group) -> u64| groups.iter().map(count).sum::<u64>();
-    let (tokens_lost, slips) = match &run.network.medium {
-        Medium::Rings(lan) => (lan.tokens_lost, lan.slips()),
-        Medium::Atm(_) => (0, 0),
-    };
+    let lan = run.network.medium.lan();
+    let (tokens_lost, slips) = lan.map_or((0, 0), |lan| (lan.tokens_lost, lan.slips()));
     [
         ("offered load", "% of the line", load.into()),
         (

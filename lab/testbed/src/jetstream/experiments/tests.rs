@@ -18,6 +18,7 @@ use barewire_wire::capture::LinkType;
 use proptest::prelude::*;
 
 use super::super::cells::{Cells, CellsPlan};
+use super::super::joined::{Joined, JoinedPlan};
 use super::super::load::{Group, LoadPlan};
 use super::super::net::Spread;
 use super::super::tcp::{self, TcpPlan};
@@ -76,6 +77,14 @@ const SHORT_ATM: &[&str] = &[
     "streams_duration = \"20 ms\"",
 ];
 
+const SHORT_INTERWORKING: &[&str] = &[
+    "ring_hosts = 2",
+    "atm_hosts = 2",
+    "loads = [\"80 Mbit/s\"]",
+    "lost_per_million = [1000]",
+    "duration = \"8 ms\"",
+];
+
 fn short(experiment: &Experiment) -> String {
     let changes = match experiment.name {
         "ring" => SHORT_RING,
@@ -83,6 +92,7 @@ fn short(experiment: &Experiment) -> String {
         "synchronous" => SHORT_SYNCHRONOUS,
         "switch" => SHORT_SWITCH,
         "afterburner" => SHORT_AFTERBURNER,
+        "interworking" => SHORT_INTERWORKING,
         _ => SHORT_ATM,
     };
     changed(experiment, changes)
@@ -168,6 +178,37 @@ fn captures_hold_real_frames_and_cells() {
             .iter()
             .all(|link| link.link_type == LinkType::ATM_RFC1483)
     );
+}
+
+/// The unit sends no faster than its line, and a lost cell costs its message: one of 192 cells and a frame.
+#[test]
+fn the_line_of_the_unit_is_the_limit() {
+    let changes = [
+        "loads = [\"100 Mbit/s\", \"160 Mbit/s\"]",
+        "lost_per_million = [0, 1000]",
+        "duration = \"60 ms\"",
+    ];
+    let experiment = &interworking::EXPERIMENT;
+    let outcome = outcome(experiment, &changed(experiment, &changes));
+    let [whole, lossy, unit] = &outcome.tables[..] else {
+        panic!("three tables: {:?}", outcome.tables);
+    };
+    let line = 149.76 * 9_180.0 / (192.0 * 53.0);
+    let most = number(whole, 1, "to ATM");
+    assert!((0.98 * line..1.005 * line).contains(&most), "{most}");
+    assert_eq!(number(whole, 0, "to ATM lost"), 0.0);
+    assert_eq!(number(whole, 0, "to ring lost"), 0.0);
+    let expected = 100.0 * (1.0 - 0.999_f64.powi(193));
+    for way in ["to ATM lost", "to ring lost"] {
+        let lost = number(lossy, 0, way);
+        assert!((lost - expected).abs() < 6.0, "{way}: {lost}");
+    }
+    assert!(number(unit, 1, "most that waits for the line") > 100_000.0);
+    // Of a frame that is whole, all cells go on.
+    for row in 0..2 {
+        let cells = number(unit, row, "frames in") * 192.0;
+        assert_eq!(number(unit, row, "cells out"), cells);
+    }
 }
 
 /// An idle ring of 16 cards with 300 ns each and 1 km: 9.8 us, as reproduced.
@@ -272,6 +313,10 @@ fn what_cannot_be_run_is_named() {
     refused(rival, "discards = [\"late\"]", "\"late\"");
     refused(rival, "senders = 8", "senders");
     refused(rival, "buffer_cells = [0]", "buffer_cells");
+    let joined = &interworking::EXPERIMENT;
+    refused(joined, "atm_hosts = 0", "atm_hosts");
+    refused(joined, "idle_max = \"0 us\"", "idle_max");
+    refused(joined, "unit_buffer = \"2 GiB\"", "unit_buffer");
     let synchronous = &synchronous::EXPERIMENT;
     let long = "length_m = 9223372036854775807";
     refused(synchronous, long, "length_m: found 9223372036854775807");
@@ -287,9 +332,27 @@ fn conserves(groups: &[Group], on_their_way: u64) {
     assert_eq!(offered, known + on_their_way);
 }
 
+/// A ring of two hosts, and two more beyond a unit that cannot hold two of the longest messages.
+fn joined_to(parameters: &Parameters, cells: Cells, errors: u64, rng: &Rng) -> Medium {
+    let rings = Rings {
+        errors_per_gigabit: errors,
+        unit: true,
+        ..Rings::one(parameters, 3)
+    };
+    let plan = JoinedPlan {
+        lan: rings.lan(rng).expect("good"),
+        cells: cells.behind_unit(2, 100_000),
+        hosts: [2, 2],
+        idle_max: Duration::from_us(100),
+    };
+    let mut joined = Joined::new(plan, rng).expect("good");
+    joined.lose_at_random(errors / 20);
+    Medium::Joined(Box::new(joined))
+}
+
 fn any_choice() -> impl Strategy<Value = (usize, bool, bool, bool, usize)> {
     (
-        0_usize..3,
+        0_usize..4,
         any::<bool>(),
         any::<bool>(),
         any::<bool>(),
@@ -330,17 +393,26 @@ proptest! {
                 ..Rings::one(&parameters, 3)
             }
             .build(&rng),
-            _ => Ok(Network::new(Medium::Atm(Box::new(Cells::new(CellsPlan {
-                hosts,
-                rate: Rate::from_mbps(150),
-                fibre: Duration::from_us(2),
-                latency: Duration::from_us(10),
-                buffer_cells,
-                discard: if bus { Discard::Cells } else { Discard::Early { threshold: buffer_cells / 2 } },
-                queue_messages: 16,
-                errors_per_gigabit: errors,
-                packets_per_link: 0,
-            }, &rng))), false)),
+            _ => {
+                let joined = medium == 3;
+                let cells = Cells::new(CellsPlan {
+                    // Two hosts of the ring are behind the first.
+                    hosts: hosts - usize::from(joined),
+                    rate: Rate::from_mbps(150),
+                    fibre: Duration::from_us(2),
+                    latency: Duration::from_us(10),
+                    buffer_cells,
+                    discard: if bus { Discard::Cells } else { Discard::Early { threshold: buffer_cells / 2 } },
+                    queue_messages: 16,
+                    errors_per_gigabit: errors,
+                    packets_per_link: 0,
+                }, &rng);
+                let medium = match joined {
+                    false => Medium::Atm(Box::new(cells)),
+                    true => joined_to(&parameters, cells, errors, &rng),
+                };
+                Ok(Network::new(medium, false))
+            }
         };
         let source = |from: usize| {
             let urgent = from % 2 == 0;

@@ -14,7 +14,6 @@ use super::common::{Carried, Out, RingTables};
 use crate::error::SystemError;
 use crate::jetstream::experiments::common::Rings;
 use crate::jetstream::load::{Apart, Load, LoadEvent, LoadPlan};
-use crate::jetstream::net::Medium;
 use crate::jetstream::parameters::Parameters;
 
 /// Times at which the ring's own kernel has something to do.
@@ -219,10 +218,8 @@ impl TokenRing {
 
     pub(super) fn tell(&mut self, name: &str, end: Instant, tables: &mut RingTables) {
         self.catch_up(end);
-        let (tokens_lost, slips) = match &self.load.network().medium {
-            Medium::Rings(lan) => (lan.tokens_lost, lan.slips()),
-            Medium::Atm(_) => (0, 0),
-        };
+        let lan = self.load.network().medium.lan();
+        let (tokens_lost, slips) = lan.map_or((0, 0), |lan| (lan.tokens_lost, lan.slips()));
         let rotations = self.load.rotations();
         tables.token.row([
             ("ring", "", name.into()),
