@@ -184,9 +184,9 @@ fn captures_hold_real_frames_and_cells() {
 #[test]
 fn the_line_of_the_unit_is_the_limit() {
     let changes = [
-        "loads = [\"100 Mbit/s\", \"160 Mbit/s\"]",
+        "loads = [\"60 Mbit/s\", \"300 Mbit/s\"]",
         "lost_per_million = [0, 1000]",
-        "duration = \"60 ms\"",
+        "duration = \"200 ms\"",
     ];
     let experiment = &interworking::EXPERIMENT;
     let outcome = outcome(experiment, &changed(experiment, &changes));
@@ -201,7 +201,7 @@ fn the_line_of_the_unit_is_the_limit() {
     let expected = 100.0 * (1.0 - 0.999_f64.powi(193));
     for way in ["to ATM lost", "to ring lost"] {
         let lost = number(lossy, 0, way);
-        assert!((lost - expected).abs() < 6.0, "{way}: {lost}");
+        assert!((lost - expected).abs() < 8.0, "{way}: {lost}");
     }
     assert!(number(unit, 1, "most that waits for the line") > 100_000.0);
     // Of a frame that is whole, all cells go on.
