@@ -12,6 +12,9 @@
 //! ([`Account`]). A packet is known again by its bytes. Most networks keep the packets of two
 //! stations in order, so one that a later one has overtaken is lost. The others say what they lose.
 
+mod carrying;
+mod packet;
+
 use std::collections::VecDeque;
 
 use barewire_units::Instant;
@@ -19,6 +22,8 @@ use barewire_wire::capture::LinkType;
 
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
+pub(crate) use carrying::{Carries, Emulation};
+pub(crate) use packet::{Losses, SNAP, is_acknowledgement};
 
 /// Most stations of an emulated network.
 pub const STATIONS_MAX: u16 = 64;
@@ -61,6 +66,11 @@ impl Wanted {
         let mtu = self.mtu_bytes.unwrap_or(suggested);
         crate::refuse::within("mtu", mtu, SHORTEST_MTU_BYTES..=allowed)?;
         Ok(mtu)
+    }
+
+    /// What is lost at random, by the plan's seed.
+    pub(crate) fn losses(&self, seed: u64) -> Losses {
+        Losses::share(self.lose, seed)
     }
 
     /// Refuses what no network can be asked for.

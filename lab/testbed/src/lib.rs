@@ -35,6 +35,8 @@
 #[cfg(test)]
 mod asked;
 mod assignment;
+#[cfg(test)]
+mod carried;
 pub mod cbn;
 pub mod clan;
 pub mod emulation;

@@ -9,11 +9,11 @@ use barewire_classic::msdl::BodySize;
 use barewire_des::{Simulator, World};
 use barewire_formats::cbn::SLOTS;
 use barewire_models::cbn::{Costs, Slot};
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 
 use super::runs::{Run, circuit};
 use super::world::{Backbone, Happening, Occurrence, pass, way};
-use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::emulation::{self, Carries, HostEra, Stations, View, Wanted};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
@@ -23,13 +23,9 @@ const MTU_BYTES: usize = 1500;
 const IDLE_ROTATIONS: usize = 2;
 
 /// A ring that carries packets.
-pub(super) struct Emulation {
-    sim: Simulator<Occurrence>,
-    carrying: Carrying,
-    description: String,
-}
+pub(super) type Emulation = emulation::Emulation<Carrying>;
 
-struct Carrying {
+pub(super) struct Carrying {
     backbone: Backbone,
     stations: Stations,
     body: BodySize,
@@ -67,8 +63,7 @@ impl Emulation {
         );
         let mut sim = Simulator::new();
         let mut backbone = Backbone::new(ring, nodes, Instant::ORIGIN, &mut sim);
-        let lose_ppm = (wanted.lose * 1e6).round() as u64;
-        backbone.lose_at_random(Rng::from_seed(seed).fork("lose"), lose_ppm);
+        backbone.lose_at_random(wanted.losses(seed));
         backbone.record(wanted.packets_per_link);
         let carrying = Carrying {
             backbone,
@@ -100,7 +95,7 @@ fn without_hosts(costs: &Costs) -> Costs {
 
 impl Carrying {
     /// Lets a host begin with the packet that waits for it, if it has nothing else to do.
-    fn begin(&mut self, number: usize, sim: &mut Simulator<Occurrence>) {
+    fn offer(&mut self, number: usize, sim: &mut Simulator<Occurrence>) {
         let node = &mut self.backbone.nodes[number];
         let Some((to, bytes)) = self.stations.waiting(number) else {
             return;
@@ -181,62 +176,36 @@ impl World for Carrying {
         while let Some(packet) = node.poll_outside() {
             self.stations.give(now, number, packet);
         }
-        self.begin(number, sim);
+        self.offer(number, sim);
         if self.is_paused && self.backbone.nodes[number].station().queued() > 0 {
             self.go_on(sim);
         }
     }
 }
 
-impl Emulated for Emulation {
-    fn describe(&self) -> String {
-        self.description.clone()
+impl Carries for Carrying {
+    fn stations(&self) -> &Stations {
+        &self.stations
     }
 
-    fn mtu_bytes(&self) -> usize {
-        self.carrying.stations.mtu_bytes()
+    fn stations_mut(&mut self) -> &mut Stations {
+        &mut self.stations
     }
 
-    fn now(&self) -> Instant {
-        self.sim.now()
-    }
-
-    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
-        self.run_to(at);
-        let now = self.sim.now();
-        self.carrying.stations.take(now, from, to, packet);
-        self.carrying.begin(usize::from(from), &mut self.sim);
-        if self.carrying.is_paused && self.carrying.is_queued() {
-            self.carrying.go_on(&mut self.sim);
+    fn begin(&mut self, station: usize, sim: &mut Simulator<Occurrence>) {
+        self.offer(station, sim);
+        if self.is_paused && self.is_queued() {
+            self.go_on(sim);
         }
     }
 
-    fn run_to(&mut self, time: Instant) {
-        self.sim.run_until(time, &mut self.carrying);
-        if self.sim.pending() == 0 {
-            self.carrying.stations.is_over();
-        }
-    }
-
-    fn next_at(&mut self) -> Option<Instant> {
-        self.sim.next_at()
-    }
-
-    fn poll(&mut self) -> Option<Departure> {
-        self.carrying.stations.poll()
-    }
-
-    fn account(&self) -> Account {
-        self.carrying.stations.account()
-    }
-
-    fn view(&self) -> View {
-        let backbone = &self.carrying.backbone;
+    fn view(&self, now: Instant) -> View {
+        let backbone = &self.backbone;
         let (ring, count) = (backbone.ring(), backbone.nodes.len());
         let rotation_ps = ring.rotation().as_ps();
         let share = |ps: u64| (ps % rotation_ps) as f64 / rotation_ps as f64;
         let place = |number| share(way(ring, number, count).as_ps());
-        let now_ps = self.sim.now().since_origin().as_ps();
+        let now_ps = now.since_origin().as_ps();
         let frame = |frame: usize| {
             let spacing_ps = rotation_ps / ring.frames() as u64 * frame as u64;
             let full = |slot: &Slot| *slot != Slot::Empty;
@@ -263,12 +232,11 @@ impl Emulated for Emulation {
     }
 
     fn take_links(&mut self) -> Vec<LinkCapture> {
-        let links = std::mem::take(&mut self.carrying.backbone.links);
-        self.carrying
-            .stations
-            .take_captures()
-            .chain(links)
-            .collect()
+        std::mem::take(&mut self.backbone.links)
+    }
+
+    fn rest(&mut self) {
+        self.stations.is_over();
     }
 }
 

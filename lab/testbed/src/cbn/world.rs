@@ -4,14 +4,12 @@
 
 use barewire_des::{Class, Event, EventId, Node as Entity, Simulator, World};
 use barewire_models::cbn::{Due, Node, Ring, Slot};
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 use barewire_wire::capture::LinkType;
 
 use super::capture;
+use crate::emulation::Losses;
 use crate::experiment::LinkCapture;
-
-/// Of so many cells some are lost.
-const MILLION: u64 = 1_000_000;
 
 /// Something that happens at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +57,7 @@ pub(super) struct Backbone {
     /// Cells that were.
     pub lost_cells: u64,
     /// Cells that are lost at random behind any station: of a million, so many.
-    lose_ppm: Option<(Rng, u64)>,
+    losses: Option<Losses>,
     /// The passages of frames, in the order of stations and frames.
     pub passages: Vec<EventId>,
     /// What leaves each station; empty if nothing is to be recorded.
@@ -132,7 +130,7 @@ impl Backbone {
             first_released: None,
             lose_cell: None,
             lost_cells: 0,
-            lose_ppm: None,
+            losses: None,
             passages,
             links: Vec::new(),
         }
@@ -144,8 +142,8 @@ impl Backbone {
     }
 
     /// Loses cells at random behind any station: of a million, so many.
-    pub(super) fn lose_at_random(&mut self, rng: Rng, ppm: u64) {
-        self.lose_ppm = (ppm > 0).then_some((rng, ppm));
+    pub(super) fn lose_at_random(&mut self, losses: Losses) {
+        self.losses = Some(losses);
     }
 
     /// The ring.
@@ -195,8 +193,8 @@ impl Backbone {
             let what = Happening::Arrival;
             sim.at(time, Class::NORMAL, Entity(node), Occurrence { node, what });
         }
-        if let (Some(channel), Some((rng, ppm))) = (passage.filled, &mut self.lose_ppm) {
-            if rng.ratio(*ppm, MILLION) {
+        if let (Some(channel), Some(losses)) = (passage.filled, &mut self.losses) {
+            if losses.hit() {
                 slots.0[channel] = Slot::Empty;
                 self.lost_cells += 1;
             }

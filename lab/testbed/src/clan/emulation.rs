@@ -10,33 +10,26 @@ use barewire_fabric::frame::region_bytes;
 use barewire_fabric::ring::frame_bytes_max;
 use barewire_models::clan::Interface;
 use barewire_models::parameters::Parameters as _;
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 
 use super::parameters::Parameters;
 use super::program::{Carrier, Role};
 use super::world::{Cabinet, ClanEvent, End};
-use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::emulation::{self, Carries, HostEra, Losses, Stations, View, Wanted};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 use crate::refuse::within;
 
 /// The longest packet, unless another is asked for: as on an Ethernet.
 const MTU_BYTES: usize = 1500;
-/// What is lost at random is counted in millionths.
-const MILLION: u64 = 1_000_000;
 
 /// Hosts that carry packets.
-pub(super) struct Emulation {
-    sim: Simulator<ClanEvent>,
-    carrying: Carrying,
-    description: String,
-}
+pub(super) type Emulation = emulation::Emulation<Carrying>;
 
-struct Carrying {
+pub(super) struct Carrying {
     cabinet: Cabinet,
     stations: Stations,
-    lose: Rng,
-    lose_ppm: u64,
+    losses: Losses,
     lost: u64,
 }
 
@@ -85,8 +78,7 @@ impl Emulation {
             carrying: Carrying {
                 cabinet,
                 stations: Stations::new(wanted, mtu),
-                lose: Rng::from_seed(seed).fork("lose"),
-                lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
+                losses: wanted.losses(seed),
                 lost: 0,
             },
             description,
@@ -134,7 +126,7 @@ impl Carrying {
     }
 
     /// Gives the program of a host the next packet, if it has sent the one before.
-    fn begin(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
+    fn offer(&mut self, host: u8, sim: &mut Simulator<ClanEvent>) {
         if !self.carrier(host).is_some_and(|it| it.takes()) {
             return;
         }
@@ -158,7 +150,7 @@ impl Carrying {
     fn look(&mut self, host: u8, now: Instant) {
         let station = usize::from(host);
         while let Some(packet) = self.carrier(host).and_then(Carrier::take) {
-            if self.lose.ratio(self.lose_ppm, MILLION) {
+            if self.losses.hit() {
                 self.lost += 1;
                 self.stations.lose(station, &packet);
             } else {
@@ -175,49 +167,26 @@ impl World for Carrying {
         self.cabinet.handle(event, sim);
         if let ClanEvent::Cpu(host) = event {
             self.look(host, sim.now());
-            self.begin(host, sim);
+            self.offer(host, sim);
         }
     }
 }
 
-impl Emulated for Emulation {
-    fn describe(&self) -> String {
-        self.description.clone()
+impl Carries for Carrying {
+    fn stations(&self) -> &Stations {
+        &self.stations
     }
 
-    fn mtu_bytes(&self) -> usize {
-        self.carrying.stations.mtu_bytes()
+    fn stations_mut(&mut self) -> &mut Stations {
+        &mut self.stations
     }
 
-    fn now(&self) -> Instant {
-        self.sim.now()
+    fn begin(&mut self, station: usize, sim: &mut Simulator<ClanEvent>) {
+        self.offer(station as u8, sim);
     }
 
-    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
-        self.run_to(at);
-        let now = self.sim.now();
-        self.carrying.stations.take(now, from, to, packet);
-        self.carrying.begin(from as u8, &mut self.sim);
-    }
-
-    fn run_to(&mut self, time: Instant) {
-        self.sim.run_until(time, &mut self.carrying);
-    }
-
-    fn next_at(&mut self) -> Option<Instant> {
-        self.sim.next_at()
-    }
-
-    fn poll(&mut self) -> Option<Departure> {
-        self.carrying.stations.poll()
-    }
-
-    fn account(&self) -> Account {
-        self.carrying.stations.account()
-    }
-
-    fn view(&self) -> View {
-        let cabinet = &self.carrying.cabinet;
+    fn view(&self, _now: Instant) -> View {
+        let cabinet = &self.cabinet;
         let hosts = &cabinet.hosts;
         let place = |host: usize| host as f64 / hosts.len() as f64;
         let is_awake = |host: usize| match cabinet.role(host as u8) {
@@ -241,18 +210,13 @@ impl Emulated for Emulation {
                     "stores refused",
                     hosts.iter().map(|it| refused(&it.interface)).sum(),
                 ),
-                ("packets lost at random", self.carrying.lost),
+                ("packets lost at random", self.lost),
             ],
         }
     }
 
     fn take_links(&mut self) -> Vec<LinkCapture> {
-        let links = self.carrying.cabinet.take_captures();
-        self.carrying
-            .stations
-            .take_captures()
-            .chain(links)
-            .collect()
+        self.cabinet.take_captures()
     }
 }
 

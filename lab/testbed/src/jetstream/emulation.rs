@@ -17,21 +17,19 @@ use barewire_classic::token::Class;
 use barewire_des::{Class as Order, Event, Node, Simulator, World};
 use barewire_formats::aal5;
 use barewire_models::afterburner::{Costs, Stack};
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 
 use super::net::{Happening, Medium, NetEvent, Network};
-use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::emulation::{
+    self, Carries, HostEra, Losses, SNAP, Stations, View, Wanted, is_acknowledgement,
+};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
-/// LLC/SNAP of an IPv4 packet (RFC 2684).
-const SNAP: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
 /// Data of a segment in the paper, and the headers that are before them here.
 const MTU_BYTES: usize = 14 * 1024 + 52;
 /// The longest packet that fits a PDU, and the header of an IP packet.
 const MTU_BYTES_MAX: usize = 65_535 - SNAP.len();
-/// What is lost at random is counted in millionths.
-const MILLION: u64 = 1_000_000;
 /// Messages that are over are forgotten when there are so many.
 const MESSAGES_KEPT: usize = 1 << 16;
 /// The bytes of messages that are over are forgotten when so many have come after them.
@@ -52,14 +50,10 @@ pub(super) struct Made {
 }
 
 /// A ring that carries packets.
-pub(super) struct Emulation {
-    sim: Simulator<Happens>,
-    carrying: Carrying,
-    description: String,
-}
+pub(super) type Emulation = emulation::Emulation<Carrying>;
 
 #[derive(Clone, Copy, Debug)]
-enum Happens {
+pub(super) enum Happens {
     Net(NetEvent),
     /// The operation of a host is over.
     Host(u16),
@@ -94,7 +88,7 @@ struct Host {
     queued: usize,
 }
 
-struct Carrying {
+pub(super) struct Carrying {
     network: Network,
     stations: Stations,
     hosts: Vec<Host>,
@@ -103,23 +97,13 @@ struct Carrying {
     queue_frames: usize,
     /// `None` if they take no time.
     costs: Option<Costs>,
-    lose: Rng,
-    lose_ppm: u64,
+    /// `None` if the network itself loses what is lost at random.
+    losses: Option<Losses>,
     lost_frames: u64,
     last_sent: Instant,
     has_one_ring: bool,
     /// When the ring was up: time zero, for the outside.
     up: Instant,
-}
-
-/// Whether a packet is one of TCP with headers only.
-fn is_acknowledgement(packet: &[u8]) -> bool {
-    let header_bytes = |at: usize, nibble: u8| {
-        let byte = packet.get(at).copied().unwrap_or(0);
-        usize::from(byte >> nibble & 15) * 4
-    };
-    let ip = header_bytes(0, 0);
-    packet.get(9) == Some(&6) && packet.len() <= ip + header_bytes(ip + 12, 4)
 }
 
 /// What a host takes to send a packet, and to receive it.
@@ -144,11 +128,11 @@ impl Emulation {
         wanted.check()?;
         let mtu = wanted.mtu(MTU_BYTES, MTU_BYTES_MAX)?;
         let mut network = made.network;
-        let mut lose_ppm = (wanted.lose * MILLION as f64).round() as u64;
+        let mut losses = Some(wanted.losses(seed));
         network.traffic.tells_losses = true;
         if let Medium::Joined(joined) = &mut network.medium {
             // It loses cells and frames where they come, and carries bytes.
-            joined.lose_at_random(std::mem::take(&mut lose_ppm));
+            joined.lose_at_random(losses.take());
             network.traffic.recording = true;
         }
         let mut carrying = Carrying {
@@ -158,8 +142,7 @@ impl Emulation {
             packets: BTreeMap::new(),
             queue_frames: made.queue_frames,
             costs: (wanted.host_era == HostEra::Plan).then_some(made.costs),
-            lose: Rng::from_seed(seed).fork("lose"),
-            lose_ppm,
+            losses,
             lost_frames: 0,
             last_sent: Instant::ORIGIN,
             has_one_ring: made.has_one_ring,
@@ -172,15 +155,6 @@ impl Emulation {
             carrying,
             description: made.description,
         })
-    }
-
-    /// The model's own time.
-    fn inner(&self, outer: Instant) -> Instant {
-        self.carrying.up + outer.since_origin()
-    }
-
-    fn outer(&self, inner: Instant) -> Instant {
-        Instant::ORIGIN + inner.saturating_duration_since(self.carrying.up)
     }
 }
 
@@ -210,7 +184,7 @@ impl Carrying {
                 Happening::Sent { message, .. } => {
                     let from = self.network.traffic.messages[message].from;
                     self.hosts[from].queued -= 1;
-                    self.begin(from, sim);
+                    self.operate(from, sim);
                 }
                 Happening::Received(message) => self.arrived(message, sim),
             }
@@ -228,12 +202,12 @@ impl Carrying {
     fn arrived(&mut self, message: usize, sim: &mut Simulator<Happens>) {
         let to = self.network.traffic.messages[message].to;
         let packet = self.packets.remove(&message);
-        if self.lose.ratio(self.lose_ppm, MILLION) {
+        if self.losses.as_mut().is_some_and(Losses::hit) {
             self.lost_frames += 1;
             return self.is_over();
         }
         self.hosts[to].arrived.extend(packet);
-        self.begin(to, sim);
+        self.operate(to, sim);
     }
 
     /// Nothing is inside but what was lost.
@@ -247,7 +221,7 @@ impl Carrying {
     }
 
     /// The next operation of a host that does nothing.
-    fn begin(&mut self, number: usize, sim: &mut Simulator<Happens>) {
+    fn operate(&mut self, number: usize, sim: &mut Simulator<Happens>) {
         let host = &mut self.hosts[number];
         if host.doing.is_some() {
             return;
@@ -282,7 +256,7 @@ impl Carrying {
             }
             Some(Doing::Send { to, packet }) => self.send(number, to, packet, sim),
         }
-        self.begin(number, sim);
+        self.operate(number, sim);
     }
 
     fn send(&mut self, from: usize, to: u16, packet: Vec<u8>, sim: &mut Simulator<Happens>) {
@@ -314,53 +288,28 @@ impl Carrying {
     }
 }
 
-impl Emulated for Emulation {
-    fn describe(&self) -> String {
-        self.description.clone()
+impl Carries for Carrying {
+    fn stations(&self) -> &Stations {
+        &self.stations
     }
 
-    fn mtu_bytes(&self) -> usize {
-        self.carrying.stations.mtu_bytes()
+    fn stations_mut(&mut self) -> &mut Stations {
+        &mut self.stations
     }
 
-    fn now(&self) -> Instant {
-        self.outer(self.sim.now())
+    fn begin(&mut self, station: usize, sim: &mut Simulator<Happens>) {
+        self.operate(station, sim);
     }
 
-    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
-        self.run_to(at);
-        let now = self.now();
-        self.carrying.stations.take(now, from, to, packet);
-        self.carrying.begin(usize::from(from), &mut self.sim);
-    }
-
-    fn run_to(&mut self, time: Instant) {
-        let time = self.inner(time);
-        self.sim.run_until(time, &mut self.carrying);
-    }
-
-    fn next_at(&mut self) -> Option<Instant> {
-        let next = self.sim.next_at()?;
-        Some(self.outer(next))
-    }
-
-    fn poll(&mut self) -> Option<Departure> {
-        self.carrying.stations.poll()
-    }
-
-    fn account(&self) -> Account {
-        self.carrying.stations.account()
-    }
-
-    fn view(&self) -> View {
-        let count = self.carrying.hosts.len();
+    fn view(&self, _now: Instant) -> View {
+        let count = self.hosts.len();
         let place = |station: usize| station as f64 / count as f64;
-        let traffic = &self.carrying.network.traffic;
-        let token = self.carrying.token();
+        let traffic = &self.network.traffic;
+        let token = self.token();
         View {
-            what: match &self.carrying.network.medium {
+            what: match &self.network.medium {
                 Medium::Joined(_) => "the station of the ring that had the token last",
-                _ if self.carrying.has_one_ring => "the station that had the token last",
+                _ if self.has_one_ring => "the station that had the token last",
                 _ => "stations of rings at a switch",
             },
             stations: (0..count).map(place).collect(),
@@ -368,29 +317,22 @@ impl Emulated for Emulation {
                 .map(|station| (place(station), vec![true]))
                 .into_iter()
                 .collect(),
-            counts: match &self.carrying.network.medium {
+            counts: match &self.network.medium {
                 Medium::Joined(joined) => joined.counts(),
                 _ => vec![
                     ("frames on their way", traffic.on_their_way),
-                    ("frames lost", self.carrying.lost_frames),
+                    ("frames lost", self.lost_frames),
                 ],
             },
         }
     }
 
     fn take_links(&mut self) -> Vec<LinkCapture> {
-        let links = self.carrying.network.take_links();
-        let captures = self.carrying.stations.take_captures();
-        // The ring's own times begin when it was switched on.
-        let up = self.carrying.up;
-        let shifted = links.into_iter().map(|mut link| {
-            link.packets.retain(|packet| packet.at >= up);
-            for packet in &mut link.packets {
-                packet.at = Instant::ORIGIN + (packet.at - up);
-            }
-            link
-        });
-        captures.chain(shifted).collect()
+        self.network.take_links()
+    }
+
+    fn up(&self) -> Instant {
+        self.up
     }
 }
 

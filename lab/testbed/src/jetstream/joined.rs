@@ -28,16 +28,14 @@ use barewire_des::{Class as Order, Event, Node, Simulator};
 use barewire_formats::atm::{CELL_BYTES, HeaderRepr, Interface, PAYLOAD_BYTES, PayloadType};
 use barewire_formats::jetstream::{Frame, FrameRepr, OVERHEAD_BYTES};
 use barewire_models::jetstream::AtmCell;
-use barewire_units::{Duration, Instant, Rng};
+use barewire_units::{Duration, Instant};
 
 use super::cells::Cells;
 use super::lan::{Lan, from_unit, to_unit};
 use super::traffic::{Message, NetEvent, Traffic, Why};
+use crate::emulation::Losses;
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
-
-/// What is lost at random is counted in millionths.
-const MILLION: u64 = 1_000_000;
 
 /// How the network is made.
 pub struct JoinedPlan {
@@ -67,15 +65,14 @@ pub struct Joined {
     pools: Vec<Pool>,
     rest: Option<Instant>,
     payload: Vec<u8>,
-    rng: Rng,
-    lose_ppm: u64,
+    losses: Option<Losses>,
     lost: LostAtRandom,
 }
 
 impl Joined {
     /// # Errors
     /// More hosts than there are circuits for.
-    pub fn new(plan: JoinedPlan, rng: &Rng) -> Result<Self, SystemError> {
+    pub fn new(plan: JoinedPlan) -> Result<Self, SystemError> {
         let [on_ring, beyond] = plan.hosts;
         let mut unit = Unit::new(Config {
             idle_max: plan.idle_max,
@@ -108,15 +105,14 @@ impl Joined {
             pools,
             rest: None,
             payload: Vec::new(),
-            rng: rng.fork("lose"),
-            lose_ppm: 0,
+            losses: None,
             lost: LostAtRandom::default(),
         })
     }
 
-    /// Loses so many of a million cells and frames at random.
-    pub fn lose_at_random(&mut self, lose_ppm: u64) {
-        self.lose_ppm = lose_ppm;
+    /// Loses cells and frames at random.
+    pub fn lose_at_random(&mut self, losses: Option<Losses>) {
+        self.losses = losses;
     }
 
     /// What the unit has counted.
@@ -210,7 +206,7 @@ impl Joined {
     }
 
     fn is_lost(&mut self) -> bool {
-        self.lose_ppm > 0 && self.rng.ratio(self.lose_ppm, MILLION)
+        self.losses.as_mut().is_some_and(Losses::hit)
     }
 
     /// A frame is whole at a host of the ring.

@@ -15,30 +15,25 @@
 
 use barewire_des::{Simulator, World};
 use barewire_models::kek::{Body, Frame, Pc, Switch};
-use barewire_units::{Instant, Rng};
+use barewire_units::Instant;
 
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::world::{Builder, KekEvent};
-use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::emulation::{self, Carries, HostEra, Stations, View, Wanted, is_acknowledgement};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 use crate::refuse::within;
 
 /// Of a packet, what filters may look at.
 const HEADERS_BYTES_MAX: usize = 128;
-const MILLION: f64 = 1e6;
 /// The flow of packets from outside, which is no stream's.
 const FLOW: u8 = u8::MAX;
 
 /// PCs that carry packets.
-pub(super) struct Emulation {
-    sim: Simulator<KekEvent>,
-    carrying: Carrying,
-    description: String,
-}
+pub(super) type Emulation = emulation::Emulation<Carrying>;
 
-struct Carrying {
+pub(super) struct Carrying {
     builder: Builder,
     stations: Stations,
     next_id: u64,
@@ -64,8 +59,7 @@ impl Emulation {
         let plan = plan.recorded(wanted.packets_per_link);
         let mut builder = Builder::new(&parameters, &plan, seed, &mut sim)?;
         if wanted.lose > 0.0 {
-            let ppm = (wanted.lose * MILLION).round() as u64;
-            builder.lose = Some((Rng::from_seed(seed).fork("lose"), ppm));
+            builder.lose = Some(wanted.losses(seed));
         }
         Ok(Self {
             sim,
@@ -98,16 +92,6 @@ fn describe(parameters: &Parameters, plan: &Plan) -> String {
     )
 }
 
-/// Whether a packet is one of TCP with headers only.
-fn is_acknowledgement(packet: &[u8]) -> bool {
-    let header_bytes = |at: usize, nibble: u8| {
-        let byte = packet.get(at).copied().unwrap_or(0);
-        usize::from(byte >> nibble & 15) * 4
-    };
-    let ip = header_bytes(0, 0);
-    packet.get(9) == Some(&6) && packet.len() <= ip + header_bytes(ip + 12, 4)
-}
-
 /// What the discipline of a PC sees of a packet.
 fn headers(packet: &[u8], from: u8, to: u8) -> Vec<u8> {
     let mut headers = packet[..packet.len().min(HEADERS_BYTES_MAX)].to_vec();
@@ -119,7 +103,7 @@ fn headers(packet: &[u8], from: u8, to: u8) -> Vec<u8> {
 
 impl Carrying {
     /// The PC begins with the next packet, if it has taken the one before.
-    fn begin(&mut self, number: usize, sim: &mut Simulator<KekEvent>) {
+    fn offer(&mut self, number: usize, sim: &mut Simulator<KekEvent>) {
         let from = number as u8;
         while self.builder.pcs[number].takes_packet() {
             let Some((to, _)) = self.stations.waiting(number) else {
@@ -175,7 +159,7 @@ impl Carrying {
                     self.stations.give_in_any_order(sim.now(), number, packet);
                 }
             }
-            self.begin(number, sim);
+            self.offer(number, sim);
         }
     }
 }
@@ -189,44 +173,21 @@ impl World for Carrying {
     }
 }
 
-impl Emulated for Emulation {
-    fn describe(&self) -> String {
-        self.description.clone()
+impl Carries for Carrying {
+    fn stations(&self) -> &Stations {
+        &self.stations
     }
 
-    fn mtu_bytes(&self) -> usize {
-        self.carrying.stations.mtu_bytes()
+    fn stations_mut(&mut self) -> &mut Stations {
+        &mut self.stations
     }
 
-    fn now(&self) -> Instant {
-        self.sim.now()
+    fn begin(&mut self, station: usize, sim: &mut Simulator<KekEvent>) {
+        self.offer(station, sim);
     }
 
-    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
-        self.run_to(at);
-        let now = self.sim.now();
-        self.carrying.stations.take(now, from, to, packet);
-        self.carrying.begin(usize::from(from), &mut self.sim);
-    }
-
-    fn run_to(&mut self, time: Instant) {
-        self.sim.run_until(time, &mut self.carrying);
-    }
-
-    fn next_at(&mut self) -> Option<Instant> {
-        self.sim.next_at()
-    }
-
-    fn poll(&mut self) -> Option<Departure> {
-        self.carrying.stations.poll()
-    }
-
-    fn account(&self) -> Account {
-        self.carrying.stations.account()
-    }
-
-    fn view(&self) -> View {
-        let builder = &self.carrying.builder;
+    fn view(&self, _now: Instant) -> View {
+        let builder = &self.builder;
         let count = builder.pcs.len();
         let place = |pc: usize| pc as f64 / count as f64;
         let stats = || builder.pcs.iter().map(Pc::stats);
@@ -252,12 +213,7 @@ impl Emulated for Emulation {
     }
 
     fn take_links(&mut self) -> Vec<LinkCapture> {
-        let links = std::mem::take(&mut self.carrying.builder.captures);
-        self.carrying
-            .stations
-            .take_captures()
-            .chain(links)
-            .collect()
+        std::mem::take(&mut self.builder.captures)
     }
 }
 

@@ -22,6 +22,7 @@ use core::num::NonZeroU32;
 use super::ethernet::{self, Ends};
 use super::parameters::Parameters;
 use super::plan::Plan;
+use crate::emulation::Losses;
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 
@@ -104,9 +105,6 @@ impl Run {
     }
 }
 
-/// What is lost at random is counted in millionths.
-const MILLION: u64 = 1_000_000;
-
 pub struct Builder {
     pub pcs: Vec<Pc>,
     pub switch: Option<Switch>,
@@ -117,7 +115,7 @@ pub struct Builder {
     /// Packets from outside, by number.
     pub packets: BTreeMap<u64, Vec<u8>>,
     /// Frames that a PC has sent are lost at random: so many of a million.
-    pub lose: Option<(Rng, u64)>,
+    pub lose: Option<Losses>,
     /// Frames with packets from outside that were lost between two PCs.
     pub lost: VecDeque<Frame>,
 }
@@ -314,8 +312,7 @@ impl Builder {
             return;
         };
         self.capture(usize::from(number) * 2, now, &frame);
-        let is_lost = |(rng, ppm): &mut (Rng, u64)| rng.ratio(*ppm, MILLION);
-        if self.lose.as_mut().is_some_and(is_lost) {
+        if self.lose.as_mut().is_some_and(Losses::hit) {
             self.lose(frame);
         } else if self.switch.is_some() {
             sim.after(self.delay, Class::NORMAL, SWITCH, KekEvent::Enter(frame));

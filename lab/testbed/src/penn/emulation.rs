@@ -25,18 +25,16 @@ use barewire_formats::atm::{CELL_BYTES, HeaderRepr, Interface, PayloadType};
 use barewire_models::penn::{
     Action, Driver, Path, Processor, Reassembler, Segmenter, State, Streaming,
 };
-use barewire_units::{Instant, Rng};
+use barewire_units::Instant;
 
 use super::capture::{self, BENCHMARK};
 use super::parameters::Parameters;
 use super::reception::checked;
-use crate::emulation::{Account, Departure, Emulated, HostEra, Stations, View, Wanted};
+use crate::emulation::{self, Carries, HostEra, Losses, SNAP, Stations, View, Wanted};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
 use crate::refuse::within;
 
-/// LLC/SNAP of an IPv4 packet.
-const SNAP: [u8; 8] = [0xaa, 0xaa, 0x03, 0, 0, 0, 0x08, 0x00];
 /// The longest packet, unless another is asked for: that of RFC 1626.
 const MTU_BYTES: usize = 9180;
 /// The longest that fits a PDU behind its LLC/SNAP.
@@ -44,11 +42,9 @@ const MTU_BYTES_MAX: usize = aal5::PAYLOAD_BYTES_MAX - SNAP.len();
 /// Where a sending driver has its buffers, and a program its packet.
 const BUFFERS: u64 = 1 << 30;
 const PROGRAM: u64 = 1 << 28;
-/// What is lost at random is counted in millionths.
-const MILLION: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+pub(super) enum What {
     Host,
     Burst,
     Cell,
@@ -60,7 +56,7 @@ enum What {
 
 /// What happens at a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Happens(u16, What);
+pub(super) struct Happens(u16, What);
 
 impl Event for Happens {
     fn digest(&self) -> u64 {
@@ -90,26 +86,21 @@ struct Receiving {
     reading: Option<(ListRef, Vec<u8>)>,
 }
 
-struct Carrying {
+pub(super) struct Carrying {
     stations: Stations,
     sending: Vec<Sending>,
     receiving: Vec<Receiving>,
     era: HostEra,
     /// Bytes of the host in a cell.
     cell_bytes: u64,
-    lose: Rng,
-    lose_ppm: u64,
+    losses: Losses,
     /// Cells: sent, lost at random, without a cell manager.
     cells: [u64; 3],
     lines: Vec<LinkCapture>,
 }
 
 /// A line that carries packets.
-pub(super) struct Emulation {
-    sim: Simulator<Happens>,
-    carrying: Carrying,
-    description: String,
-}
+pub(super) type Emulation = emulation::Emulation<Carrying>;
 
 impl Emulation {
     pub(super) fn new(
@@ -135,8 +126,7 @@ impl Emulation {
                 receiving: (0..2).map(receiving).collect::<Result<_, _>>()?,
                 era: wanted.host_era,
                 cell_bytes: parameters.segmenter.payload.as_bytes(),
-                lose: Rng::from_seed(seed).fork("lose"),
-                lose_ppm: (wanted.lose * MILLION as f64).round() as u64,
+                losses: wanted.losses(seed),
                 cells: [0; 3],
                 lines: (0..recorded).map(line).collect(),
             },
@@ -216,14 +206,14 @@ impl World for Carrying {
 impl Carrying {
     /// Both halves begin what they can.
     fn go_on(&mut self, at: usize, sim: &mut Simulator<Happens>) {
-        self.begin(at, sim.now());
+        self.write(at, sim.now());
         self.drive(at, sim);
         self.keep_streaming(at, sim);
         self.serve(at, sim);
     }
 
     /// The host begins to write the next packet, if it is not writing.
-    fn begin(&mut self, at: usize, now: Instant) {
+    fn write(&mut self, at: usize, now: Instant) {
         let sending = &mut self.sending[at];
         let is_free = match self.era {
             HostEra::Plan => sending.driver.state() == State::Outside,
@@ -263,7 +253,7 @@ impl Carrying {
             match action {
                 Action::Run(time) => after(sim, at, time, What::Host),
                 Action::Start(bytes) => self.sending[at].start(sim.now(), bytes),
-                Action::Return => self.begin(at, sim.now()),
+                Action::Return => self.write(at, sim.now()),
             }
         }
     }
@@ -299,7 +289,7 @@ impl Carrying {
         if let Some(line) = self.lines.get_mut(from) {
             line.record(now, || capture::record(now, &cell));
         }
-        if self.lose.ratio(self.lose_ppm, MILLION) {
+        if self.losses.hit() {
             self.cells[1] += 1;
             return;
         }
@@ -410,47 +400,21 @@ fn after(sim: &mut Simulator<Happens>, station: usize, time: barewire_units::Dur
     at_time(sim, station, at, what);
 }
 
-impl Emulated for Emulation {
-    fn describe(&self) -> String {
-        self.description.clone()
+impl Carries for Carrying {
+    fn stations(&self) -> &Stations {
+        &self.stations
     }
 
-    fn mtu_bytes(&self) -> usize {
-        self.carrying.stations.mtu_bytes()
+    fn stations_mut(&mut self) -> &mut Stations {
+        &mut self.stations
     }
 
-    fn now(&self) -> Instant {
-        self.sim.now()
+    fn begin(&mut self, station: usize, sim: &mut Simulator<Happens>) {
+        self.go_on(station, sim);
     }
 
-    fn send(&mut self, at: Instant, from: u16, to: u16, packet: Vec<u8>) {
-        self.run_to(at);
-        let now = self.sim.now();
-        self.carrying.stations.take(now, from, to, packet);
-        self.carrying.go_on(usize::from(from), &mut self.sim);
-    }
-
-    fn run_to(&mut self, time: Instant) {
-        self.sim.run_until(time, &mut self.carrying);
-        if self.sim.pending() == 0 {
-            self.carrying.stations.is_over();
-        }
-    }
-
-    fn next_at(&mut self) -> Option<Instant> {
-        self.sim.next_at()
-    }
-
-    fn poll(&mut self) -> Option<Departure> {
-        self.carrying.stations.poll()
-    }
-
-    fn account(&self) -> Account {
-        self.carrying.stations.account()
-    }
-
-    fn view(&self) -> View {
-        let carrying = &self.carrying;
+    fn view(&self, _now: Instant) -> View {
+        let carrying = self;
         let waiting = |sending: &Sending| !sending.cells.is_empty();
         let [sent, lost, unmanaged] = carrying.cells;
         View {
@@ -469,12 +433,11 @@ impl Emulated for Emulation {
     }
 
     fn take_links(&mut self) -> Vec<LinkCapture> {
-        let lines = std::mem::take(&mut self.carrying.lines);
-        self.carrying
-            .stations
-            .take_captures()
-            .chain(lines)
-            .collect()
+        std::mem::take(&mut self.lines)
+    }
+
+    fn rest(&mut self) {
+        self.stations.is_over();
     }
 }
 

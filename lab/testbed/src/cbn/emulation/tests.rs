@@ -4,46 +4,17 @@ use barewire_classic::msdl::InterruptOn;
 
 use super::*;
 use crate::asked::changed;
+use crate::carried::{WANTED, at_us, departure, emulate};
 use crate::cbn::System;
 use crate::cbn::experiments;
 use crate::cbn::parameters::Parameters;
-use crate::experiment::{Progress, Setting};
+use crate::emulation::Emulated;
 use crate::system::System as _;
 
 const SEED: u64 = 1;
-const WANTED: Wanted = Wanted {
-    stations: 2,
-    host_era: HostEra::Plan,
-    mtu_bytes: None,
-    lose: 0.0,
-    packets_per_link: 0,
-};
-
 fn network(wanted: &Wanted) -> Box<dyn Emulated> {
-    let experiments = System.experiments();
-    let setting = Setting {
-        parameters: System.parameters(),
-        inputs: experiments[0].inputs,
-        seed: SEED,
-        packets_per_link: 0,
-        progress: &Progress::default(),
-    };
-    System.emulate("ping", &setting, wanted).expect("a network")
-}
-
-fn at_us(us: u64) -> Instant {
-    Instant::ORIGIN + Duration::from_us(us)
-}
-
-/// Runs until a packet leaves.
-fn departure(network: &mut dyn Emulated) -> Departure {
-    loop {
-        if let Some(departure) = network.poll() {
-            return departure;
-        }
-        let next = network.next_at().expect("a packet is under way");
-        network.run_to(next);
-    }
+    let texts = (System.parameters(), System.experiments()[0].inputs);
+    emulate(&System, "ping", texts, SEED, wanted).expect("a network")
 }
 
 /// The plan's ping, by hand: the other end sends back what comes, and each block waits for the one before.
@@ -194,19 +165,10 @@ fn both_sides_are_recorded() {
 #[test]
 fn what_cannot_be_emulated_is_refused() {
     let refused = |wanted: Wanted, reason: &str| {
-        let parameters = System.parameters();
         let inputs = changed(&experiments::ALL[0], &[]);
-        let setting = Setting {
-            parameters,
-            inputs: &inputs,
-            seed: SEED,
-            packets_per_link: 0,
-            progress: &Progress::default(),
-        };
-        let error = System
-            .emulate("ping", &setting, &wanted)
-            .err()
-            .expect(reason);
+        let texts = (System.parameters(), inputs.as_str());
+        let emulated = emulate(&System, "ping", texts, SEED, &wanted);
+        let error = emulated.err().expect(reason);
         assert!(error.to_string().contains(reason), "{error}");
     };
     let with = |change: fn(&mut Wanted)| {

@@ -1,48 +1,21 @@
 //! In the model's time: the round trips of the experiments, what a sleeping host adds, and that nothing gets stuck.
 
 use super::*;
+use crate::carried::{WANTED, at_us, departure, emulate};
 use crate::clan::System;
 use crate::clan::parameters::TEXT;
 use crate::clan::runs;
-use crate::experiment::{Progress, Setting};
+use crate::emulation::Emulated;
 use crate::figures::us;
 use crate::system::System as _;
 
-const WANTED: Wanted = Wanted {
-    stations: 2,
-    host_era: HostEra::Plan,
-    mtu_bytes: None,
-    lose: 0.0,
-    packets_per_link: 0,
-};
-
 fn network_of(parameters: &str, wanted: &Wanted) -> Result<Box<dyn Emulated>, SystemError> {
-    let setting = Setting {
-        parameters,
-        inputs: System.experiments()[0].inputs,
-        seed: 7,
-        packets_per_link: 0,
-        progress: &Progress::default(),
-    };
-    System.emulate("ping", &setting, wanted)
+    let texts = (parameters, System.experiments()[0].inputs);
+    emulate(&System, "ping", texts, 7, wanted)
 }
 
 fn network(wanted: &Wanted) -> Box<dyn Emulated> {
     network_of(TEXT, wanted).expect("a network")
-}
-
-fn at_us(us: u64) -> Instant {
-    Instant::ORIGIN + Duration::from_us(us)
-}
-
-fn departure(network: &mut dyn Emulated) -> Departure {
-    loop {
-        if let Some(departure) = network.poll() {
-            return departure;
-        }
-        let next = network.next_at().expect("a packet is under way");
-        network.run_to(next);
-    }
 }
 
 /// There and back, each packet answered as soon as it has come: the mean of so many round trips. Both hosts are awake when

@@ -6,9 +6,13 @@ use barewire_formats::aal5::{Pdu, PduRepr};
 use barewire_formats::atm::{CELL_BYTES, Cell, HeaderRepr, Interface};
 use barewire_formats::jetstream::{Frame, FrameRepr, OVERHEAD_BYTES};
 
-use super::tests::{Bare, at_us, departure};
+use barewire_units::Rng;
+
+use super::tests::Bare;
 use super::*;
 use crate::asked::changed;
+use crate::carried::{at_us, departure};
+use crate::emulation::Emulated;
 use crate::experiment::{Progress, Setting};
 use crate::jetstream::System;
 use crate::jetstream::experiments::interworking;

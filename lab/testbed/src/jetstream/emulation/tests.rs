@@ -1,6 +1,8 @@
 //! In the model's time: the ring's own times, what hosts add, and where packets are lost.
 
 use super::*;
+use crate::carried::{at_us, departure};
+use crate::emulation::Emulated;
 use crate::experiment::{Progress, Setting};
 use crate::jetstream::System;
 use crate::jetstream::experiments::emulated;
@@ -28,20 +30,6 @@ fn with_setting<T>(work: impl FnOnce(&Setting<'_>) -> T) -> T {
 fn network(wanted: &Wanted) -> Box<dyn Emulated> {
     let network = with_setting(|setting| System.emulate("ring", setting, wanted));
     network.expect("a network")
-}
-
-pub(super) fn at_us(us: u64) -> Instant {
-    Instant::ORIGIN + Duration::from_us(us)
-}
-
-pub(super) fn departure(network: &mut dyn Emulated) -> Departure {
-    loop {
-        if let Some(departure) = network.poll() {
-            return departure;
-        }
-        let next = network.next_at().expect("a token goes round");
-        network.run_to(next);
-    }
 }
 
 /// The ring of the experiments and nothing else: when messages are whole at their receivers.

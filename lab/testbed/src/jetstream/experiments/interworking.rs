@@ -13,7 +13,7 @@ use super::super::net::{Medium, Network};
 use super::super::parameters::Parameters;
 use super::atm::{BUFFER_CELLS_MAX, CELL_RATES, discard};
 use super::common::{DURATION, ENTRIES, MESSAGE, Rings, mbps, offers, outcome};
-use crate::emulation::Wanted;
+use crate::emulation::{Losses, Wanted};
 use crate::error::SystemError;
 use crate::experiment::{Experiment, Outcome, Row, Setting};
 use crate::figures::bytes;
@@ -109,7 +109,7 @@ fn joined(
         hosts: [inputs.ring_hosts, inputs.atm_hosts],
         idle_max: inputs.idle_max,
     };
-    Joined::new(plan, rng)
+    Joined::new(plan)
 }
 
 fn network(joined: Joined, is_recorded: bool) -> Network {
@@ -172,7 +172,7 @@ fn run(setting: &Setting<'_>) -> Result<Outcome, SystemError> {
     let root = Rng::from_seed(setting.seed);
     let mut runs = try_sweep(setting, &points, |&(lost, load), packets| {
         let mut joined = joined(&parameters, &inputs, packets, &root)?;
-        joined.lose_at_random(lost);
+        joined.lose_at_random(Some(Losses::new(root.fork("lose"), lost)));
         let rng = root.fork_nth("load", load.as_bps());
         load::run(network(joined, packets > 0), plan(&inputs, load), &rng)
     })?;

@@ -24,6 +24,7 @@ use super::super::net::Spread;
 use super::super::tcp::{self, TcpPlan};
 use super::super::{System, load};
 use super::*;
+use crate::emulation::Losses;
 use crate::experiment::{Outcome, Progress};
 use crate::system::System as _;
 
@@ -345,8 +346,8 @@ fn joined_to(parameters: &Parameters, cells: Cells, errors: u64, rng: &Rng) -> M
         hosts: [2, 2],
         idle_max: Duration::from_us(100),
     };
-    let mut joined = Joined::new(plan, rng).expect("good");
-    joined.lose_at_random(errors / 20);
+    let mut joined = Joined::new(plan).expect("good");
+    joined.lose_at_random(Some(Losses::new(rng.fork("lose"), errors / 20)));
     Medium::Joined(Box::new(joined))
 }
 

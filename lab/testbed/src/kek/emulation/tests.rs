@@ -4,18 +4,12 @@ use barewire_units::Duration;
 
 use super::*;
 use crate::asked::replaced;
+use crate::carried::{WANTED, at_us};
+use crate::emulation::Emulated;
 use crate::experiment::{Progress, Setting};
 use crate::kek::System;
 use crate::kek::experiments::emulated::emulated;
 use crate::system::System as _;
-
-const WANTED: Wanted = Wanted {
-    stations: 2,
-    host_era: HostEra::Plan,
-    mtu_bytes: None,
-    lose: 0.0,
-    packets_per_link: 0,
-};
 
 fn with_setting<T>(
     experiment: &str,
@@ -39,10 +33,6 @@ fn network(changes: &[(&str, &str)], wanted: &Wanted) -> Box<dyn Emulated> {
         System.emulate("stream", setting, wanted)
     });
     network.expect("a network")
-}
-
-fn at_us(us: u64) -> Instant {
-    Instant::ORIGIN + Duration::from_us(us)
 }
 
 /// A datagram of UDP, which is `bytes` long, with a number in it.

@@ -1,46 +1,16 @@
 //! In the model's time: the line's own times, what hosts add, and cells that are lost.
 
-use barewire_units::Duration;
-
 use super::*;
-use crate::experiment::{Progress, Setting};
+use crate::carried::{WANTED, at_us, departure, emulate};
+use crate::emulation::Emulated;
 use crate::penn::System;
 use crate::penn::program::Program;
 use crate::penn::world;
 use crate::system::System as _;
 
-const WANTED: Wanted = Wanted {
-    stations: 2,
-    host_era: HostEra::Plan,
-    mtu_bytes: None,
-    lose: 0.0,
-    packets_per_link: 0,
-};
-
 fn network(wanted: &Wanted) -> Box<dyn Emulated> {
-    let setting = Setting {
-        parameters: System.parameters(),
-        inputs: System.experiments()[0].inputs,
-        seed: 7,
-        packets_per_link: 0,
-        progress: &Progress::default(),
-    };
-    let network = System.emulate("write", &setting, wanted);
-    network.expect("a network")
-}
-
-fn at_us(us: u64) -> Instant {
-    Instant::ORIGIN + Duration::from_us(us)
-}
-
-fn departure(network: &mut dyn Emulated) -> Departure {
-    loop {
-        if let Some(departure) = network.poll() {
-            return departure;
-        }
-        let next = network.next_at().expect("a packet is under way");
-        network.run_to(next);
-    }
+    let texts = (System.parameters(), System.experiments()[0].inputs);
+    emulate(&System, "write", texts, 7, wanted).expect("a network")
 }
 
 /// The cells of a packet are on the line when those of one write of the experiment are.
@@ -108,18 +78,12 @@ fn a_lost_cell_is_a_lost_packet() {
 
 #[test]
 fn a_line_has_two_ends() {
-    let setting = Setting {
-        parameters: System.parameters(),
-        inputs: System.experiments()[0].inputs,
-        seed: 7,
-        packets_per_link: 0,
-        progress: &Progress::default(),
-    };
     let wanted = Wanted {
         stations: 3,
         ..WANTED
     };
-    let error = System.emulate("write", &setting, &wanted).err();
+    let texts = (System.parameters(), System.experiments()[0].inputs);
+    let error = emulate(&System, "write", texts, 7, &wanted).err();
     let error = error.expect("three stations").to_string();
     assert!(error.contains("stations: found 3"), "{error}");
 }
