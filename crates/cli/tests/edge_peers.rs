@@ -219,8 +219,18 @@ fn a_bridge_that_is_stopped_holds_up_nothing_else() {
     assert!(wait::ended(&mut program.0, LONG).success());
 }
 
+/// nginx, which ends with the test, and its workers with it: they outlive a parent that is killed.
+struct Nginx(Running);
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        send(self.0.0.id() as i32, Signal::TERM);
+        wait::ended(&mut self.0.0, LONG);
+    }
+}
+
 /// nginx with the file of a folder, once it listens.
-fn nginx(host: &NetNamespace, folder: &Folder, mut command: Command, port: u16) -> Running {
+fn nginx(host: &NetNamespace, folder: &Folder, mut command: Command, port: u16) -> Nginx {
     let root = folder.0.display();
     let settings = format!(
         "daemon off; worker_processes 2; user root; error_log stderr notice; pid {root}/pid;
@@ -246,7 +256,7 @@ server {{ listen 0.0.0.0:{port}; listen [::]:{port}; root {root}; }} }}"
     }
     // What it says later is read, so that it never waits for that; the thread ends with it.
     std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
-    server
+    Nginx(server)
 }
 
 #[test]
