@@ -9,7 +9,7 @@ use crate::link::Link;
 
 /// A carrier over a pair of connected endpoints of libfabric.
 ///
-/// It holds 64 messages of 16 KiB for each direction. When it is dropped, a thread sends what
+/// It holds 16 messages of 64 KiB for each direction. When it is dropped, a thread sends what
 /// the other side has not read yet, see [`wait_until_sent`](crate::wait_until_sent).
 pub struct OfiCarrier {
     /// There until it is dropped.

@@ -17,10 +17,10 @@ use crate::flow::{CLOSED, FINISHED, Flow, HEADER_BYTES};
 use crate::objects::{CANCELLED, Event};
 
 /// Slots of a side to send from, and to receive into.
-pub(crate) const SLOTS: usize = 64;
+pub(crate) const SLOTS: usize = 16;
 
 /// Bytes of a slot, with the header of the message.
-pub(crate) const SLOT_BYTES: usize = 16 << 10;
+pub(crate) const SLOT_BYTES: usize = 64 << 10;
 
 /// After how many empty polls the queue of events is polled, too: it costs a system call.
 const POLLS_PER_EVENT_POLL: u32 = 256;

@@ -35,6 +35,10 @@ const BREAK: Duration = Duration::from_micros(60);
 const IDLE: Duration = Duration::from_micros(500);
 /// The longest sleep: programs and signals are looked at so often.
 const LOOK: Duration = Duration::from_millis(20);
+/// The model goes on by so much at a time,
+const SLICE: ModelDuration = ModelDuration::from_ms(1);
+/// and after so long by the clock, frames, programs and signals are looked at, also if it is behind the clock.
+const SLICES_LONGEST: Duration = Duration::from_millis(5);
 /// Frames that are taken from one device before the model goes on.
 const FRAMES_AT_ONCE: usize = 16;
 /// Room for the longest frame.
@@ -55,6 +59,9 @@ pub struct Pace<'a> {
     network: &'a mut dyn Emulated,
     wakes: Epoll,
     began_ns: u64,
+    /// How far the model is, and whether that is less far than the clock was.
+    reached: Instant,
+    is_behind: bool,
     /// When it last slept.
     slept_ns: u64,
     /// How long it polls after a packet, and when the last one was.
@@ -83,6 +90,8 @@ impl<'a> Pace<'a> {
             network,
             wakes,
             began_ns: monotonic_ns(),
+            reached: Instant::ORIGIN,
+            is_behind: false,
             slept_ns: monotonic_ns(),
             poll,
             packet_ns: 0,
@@ -140,13 +149,21 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// Frames in, the model to now, packets out.
+    /// Frames in, the model to now or nearer to it, packets out.
     fn step(&mut self) -> Result<()> {
         for at in 0..self.taps.len() {
             self.take(at)?;
         }
         let now = self.now();
-        self.network.run_to(now);
+        let until_ns = monotonic_ns() + SLICES_LONGEST.as_nanos() as u64;
+        loop {
+            self.reached = now.min(self.reached + SLICE);
+            self.network.run_to(self.reached);
+            self.is_behind = self.reached < now;
+            if !self.is_behind || monotonic_ns() >= until_ns {
+                break;
+            }
+        }
         while let Some(departure) = self.network.poll() {
             self.give(&departure)?;
         }
@@ -166,9 +183,15 @@ impl<'a> Pace<'a> {
             };
             match open(&self.buffer[..bytes]) {
                 Content::Packet { to, packet } if is_there(to) => {
-                    let now = self.now();
+                    // The model goes no further here than it is, so that a model that is far behind does not take long.
+                    // All that it is behind counts as lateness of the packet.
+                    let at = if self.is_behind {
+                        self.reached
+                    } else {
+                        self.now()
+                    };
                     self.packet_ns = monotonic_ns();
-                    self.network.send(now, tap.station(), to, packet);
+                    self.network.send(at, tap.station(), to, packet);
                 }
                 Content::Question { about, answer } if is_there(about) => {
                     // An answer that finds no room is asked for again.
@@ -205,6 +228,9 @@ impl<'a> Pace<'a> {
 
     /// Sleeps until the model's next event, a frame, or for `longest`.
     fn sleep(&mut self, longest: Duration, events: &mut Vec<EpollEvent>) -> Result<()> {
+        if self.is_behind {
+            return Ok(());
+        }
         let now = self.now();
         let until = |next: Instant| {
             let ns = next.saturating_duration_since(now).as_ps() / 1000;
