@@ -946,6 +946,7 @@ pub use handles::sender::{Reservation, Sender, SharedSender};
 pub use handles::stream::{Stream, StreamReader, StreamWriter};
 pub use handles::tripwire::Tripwire;
 pub use handles::typed::{Array, Typed};
+pub use links::cork::Cork;
 pub use links::driven::RemotePeer;
 pub use node::settings;
 

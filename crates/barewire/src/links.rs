@@ -6,6 +6,7 @@ pub(crate) mod asking;
 pub(crate) mod base;
 pub(crate) mod budget;
 pub(crate) mod connection;
+pub(crate) mod cork;
 pub(crate) mod driven;
 pub(crate) mod far;
 pub(crate) mod link;

@@ -491,11 +491,11 @@ impl<Q: Receiving> ReceivingHalf<Q> {
     }
 
     /// The ring was found empty. `true` if it is to be tried again; an error if nothing
-    /// will come any more.
+    /// will come any more. If `drives`, a link to another host is asked for more first.
     #[inline]
-    pub fn nothing(&mut self) -> Result<bool> {
+    pub fn nothing(&mut self, drives: bool) -> Result<bool> {
         if let Some(remote) = self.hold.core.link.remote() {
-            if !DrivesAll::is_so() {
+            if drives && !DrivesAll::is_so() {
                 remote.drive();
                 self.hold.core.paid_credit();
                 if self.queue.maybe_ready() {

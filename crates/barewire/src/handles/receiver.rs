@@ -119,7 +119,7 @@ impl Receiver {
 
     /// As [`Receiver::try_recv`], for whatever is not a short message in one piece.
     fn try_recv_slowly(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let next = self.next()?;
+        let next = self.next(true)?;
         let len = match &next {
             Next::Nothing => return Ok(None),
             Next::InPlace(located) if located.len_bytes <= buffer.len() => {
@@ -146,15 +146,16 @@ impl Receiver {
         Ok(Some(len))
     }
 
+    /// The next message. If none is there and `drives`, a link to another host is asked for more.
     #[inline]
-    fn next(&mut self) -> Result<Next> {
+    fn next(&mut self, drives: bool) -> Result<Next> {
         self.half.check_failed()?;
         loop {
             match self.half.queue.next_message() {
                 Ok(Next::Nothing) => {
                     // Fragments of a long message may have been taken all the same.
                     self.half.credit_told();
-                    if !self.half.nothing()? {
+                    if !self.half.nothing(drives)? {
                         return Ok(Next::Nothing);
                     }
                 }
@@ -227,7 +228,7 @@ impl Receiver {
         self.half.reads_in_place();
         let mut deadline = None;
         loop {
-            match self.next()? {
+            match self.next(true)? {
                 Next::Nothing => {}
                 next => return Ok(Some(next)),
             }
@@ -319,7 +320,8 @@ impl Receiver {
         self.half.reads_in_place();
         let mut count = 0;
         while count < max {
-            let next = match self.next() {
+            // Whoever has got something comes again: to look for more at once would cost a system call each time.
+            let next = match self.next(count == 0) {
                 Ok(Next::Nothing) => break,
                 Ok(next) => next,
                 Err(_) if count > 0 => break,
@@ -367,7 +369,7 @@ impl Receiver {
     /// As [`Receiver::recv_into`].
     pub fn try_recv_message(&mut self) -> Result<Option<Message<'_>>> {
         self.half.reads_in_place();
-        Ok(match self.next()? {
+        Ok(match self.next(true)? {
             Next::Nothing => None,
             next => Some(Message::new(self, next)),
         })

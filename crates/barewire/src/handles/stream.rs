@@ -134,7 +134,7 @@ impl StreamReader {
                 Ok(len) => return Ok(Some(self.taken(&into[..len]))),
                 Err(violation) => return Err(self.half.violated(violation)),
             }
-            match self.half.nothing() {
+            match self.half.nothing(true) {
                 // What was written before the end is visible now.
                 Ok(true) => {}
                 Ok(false) => return Ok(None),

@@ -19,6 +19,7 @@ use barewire_sys::wake::{EventFd, Interest, heavy_fence, light_fence};
 use barewire_sys::watch::has_news;
 
 use crate::error::{Credentials, Error, Misconduct};
+use crate::links::cork::Cork;
 use crate::links::driven::{Driven, Leads, TRAPS_FROM};
 use crate::messages::control::Message;
 
@@ -130,7 +131,9 @@ impl Link {
     fn ring_remote(&self, remote: &Arc<dyn Driven>, source: u32) {
         if source < TRAPS_FROM {
             doorbell::ring(&self.page, source);
-            remote.push();
+            if !Cork::holds(remote) {
+                remote.push();
+            }
         } else {
             remote.fired(source);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use barewire::{ConnectOptions, Connection, Event, Node};
+use barewire::{ConnectOptions, Connection, Cork, Event, Node};
 
 use super::errors::{closed_or_odd, failed};
 use crate::case::REQUEST_BYTES;
@@ -83,6 +83,8 @@ pub struct Many {
     events: Vec<Event>,
     sleeps: bool,
     spin: BoundedSpin,
+    /// From the events of a turn to the next turn: what is sent to other hosts meanwhile goes together.
+    cork: Option<Cork>,
 }
 
 impl Many {
@@ -106,20 +108,23 @@ impl Many {
             events: Vec::with_capacity(EVENTS),
             sleeps: spec.waiting == Waiting::Blocking,
             spin: BoundedSpin::new("transactions over barewire"),
+            cork: None,
         }
     }
 
     #[inline]
     fn wait(&mut self) -> Result<()> {
+        self.cork = None;
         if self.sleeps {
             let waited = self.node.wait(&mut self.events, EVENTS, None);
             waited.map_err(failed)?;
-            return Ok(());
+        } else {
+            while self.node.poll(&mut self.events, EVENTS).map_err(failed)? == 0 {
+                self.spin.turn()?;
+            }
+            self.spin.reset();
         }
-        while self.node.poll(&mut self.events, EVENTS).map_err(failed)? == 0 {
-            self.spin.turn()?;
-        }
-        self.spin.reset();
+        self.cork = Some(Cork::new());
         Ok(())
     }
 
