@@ -1,11 +1,11 @@
 //! A table of rate against loss, in real time: a stream from the user level to the kernel, from the
 //! kernel to the user level, and from kernel to kernel, over the same modelled path. Needs root.
 //!
-//! `cargo run -p barewire-kernel-tcp --example rates -- [MBIT/S [RTT_US [MIB [CONTROL]]]]`
+//! `cargo run -p barewire-kernel-tcp --example paths -- [MBIT/S [RTT_US [MIB [CONTROL]]]]`
 //!
 //! CONTROL is the congestion control of the kernel's senders: `cubic` unless given.
 //!
-//! `cargo run -p barewire-kernel-tcp --example rates -- programs [MBIT/S [RTT_US [SECONDS [ROUNDS [CONTROL]]]]]`
+//! `cargo run -p barewire-kernel-tcp --example paths -- programs [MBIT/S [RTT_US [SECONDS [ROUNDS [CONTROL]]]]]`
 //!
 //! That is iperf3, curl and nginx, on the kernel's TCP and under `barewire run --edge` in turn, over the same path. It needs
 //! the command and the preload library of the same build: `cargo build -p barewire-cli -p barewire-sockets`.
