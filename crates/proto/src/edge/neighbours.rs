@@ -154,7 +154,7 @@ impl Neighbours {
     }
 
     /// Packets that were held for hosts which have not answered any question, each once. They are among the dropped ones.
-    /// At most [`HELD_MAX`] for each of [`ASKED_MAX`] hosts.
+    /// At most `HELD_MAX` for each of `ASKED_MAX` hosts.
     pub fn take_unanswered(&mut self) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.unanswered)
     }
