@@ -264,30 +264,18 @@ impl<'n> Edge<'n> {
 
     /// Goes on with a connection whose lease was asked for. Says whether there is something to tell of it.
     fn hear_bridge(&mut self, id: ConnectionId, event: Event) -> bool {
-        let Some(Asking {
-            mut request,
-            remote,
-            options,
-            gives_up,
-        }) = self.asking.remove(&id)
-        else {
+        let Some(mut asking) = self.asking.remove(&id) else {
             return false;
         };
         let heard = match event {
-            Event::Connected(connection) => request.connected(*connection),
-            Event::ConnectFailed { error, .. } => Err(request.failed(error)),
+            Event::Connected(connection) => asking.request.connected(*connection),
+            Event::ConnectFailed { error, .. } => Err(asking.request.failed(error)),
             _ => Ok(()),
         };
-        let begun = match heard.and_then(|()| request.try_finish()) {
-            Ok(Ok(lease)) => EdgeStream::start_over(lease, remote, &options),
+        let begun = match heard.and_then(|()| asking.request.try_finish()) {
+            Ok(Ok(lease)) => EdgeStream::start_over(lease, asking.remote, &asking.options),
             Ok(Err(request)) => {
-                let asking = Asking {
-                    request,
-                    remote,
-                    options,
-                    gives_up,
-                };
-                self.asking.insert(id, asking);
+                self.asking.insert(id, Asking { request, ..asking });
                 return false;
             }
             Err(error) => Err(error.into()),
