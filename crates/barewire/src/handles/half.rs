@@ -490,6 +490,15 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         Ok(())
     }
 
+    /// The rest of a message is on its way: it comes by itself, or out of the link to another host.
+    #[inline]
+    pub fn await_fragment(&self) {
+        match self.hold.core.link.remote() {
+            Some(remote) => remote.drive(),
+            None => core::hint::spin_loop(),
+        }
+    }
+
     /// The ring was found empty. `true` if it is to be tried again; an error if nothing
     /// will come any more. If `drives`, a link to another host is asked for more first.
     #[inline]

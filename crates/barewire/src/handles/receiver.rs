@@ -104,7 +104,7 @@ impl Receiver {
                 Ok(Fragments::Some) => empty_polls = 0,
                 Ok(Fragments::Nothing) => {
                     empty_polls += 1;
-                    core::hint::spin_loop();
+                    self.half.await_fragment();
                 }
                 Ok(Fragments::Other) => break,
                 Err(violation) => return Err(self.half.violated(violation)),
