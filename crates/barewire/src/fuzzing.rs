@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use barewire_carrier::{Arrival, Broken, Carrier, PeerIdentity, Properties, Sleep};
@@ -67,7 +68,8 @@ fn records(script: &mut Script<'_>, name: &str) -> Vec<u8> {
             1..=4 => put_control(script, name, &mut bytes),
             5..=6 => put_word(script, &mut bytes),
             7 => bytes.extend(Head::ping(script.number()).encode()),
-            8..=11 => put_access(script, &mut bytes),
+            8..=10 => put_access(script, &mut bytes),
+            11 => put_long_frames(script, &mut bytes),
             _ => put_frame(script, &mut bytes),
         }
     }
@@ -110,6 +112,34 @@ fn put_frame(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
     bytes.extend((0..payload_bytes).map(|_| script.byte()));
 }
 
+/// Frames that are long enough to go where a program wants them, one behind the other; perhaps with a fault.
+fn put_long_frames(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
+    let connection = script.number();
+    let mut position = u64::from(script.byte() / 200);
+    for _ in 0..script.byte() % 4 + 1 {
+        let payload_bytes = 4096 + script.number() as usize % 500;
+        let kind = [FrameKind::Whole, FrameKind::More, FrameKind::Packed]
+            [script.byte().saturating_sub(200) as usize % 3];
+        let next = position + 1 + payload_bytes.div_ceil(64) as u64;
+        let said_bytes = match script.byte() {
+            250.. => script.word() as usize,
+            _ => payload_bytes,
+        };
+        let head = Head {
+            kind: Kind::Frame,
+            payload_bytes: 64 + payload_bytes,
+            connection,
+            offset: 192 + position as usize * 64,
+            next_offset: 192 + next as usize * 64,
+            number: 0,
+        };
+        bytes.extend(head.encode());
+        bytes.extend(pack(kind, 64, said_bytes, position).to_ne_bytes());
+        bytes.extend((8..64 + payload_bytes).map(|_| script.byte()));
+        position = next;
+    }
+}
+
 /// Something of apertures: the one that was granted has the number 0.
 fn put_access(script: &mut Script<'_>, bytes: &mut Vec<u8>) {
     let kinds = [
@@ -144,7 +174,7 @@ fn put_control(script: &mut Script<'_>, name: &str, bytes: &mut Vec<u8>) {
     let region = RegionRef {
         segment: 0,
         offset: 0,
-        ring_bytes: 1 << (8 + script.number() % 8),
+        ring_bytes: 1 << (8 + script.byte() % 10),
     };
     let (own, source, data) = (script.number(), 0, [script.byte()]);
     let aperture = script.number();
@@ -193,12 +223,30 @@ fn put_control(script: &mut Script<'_>, name: &str, bytes: &mut Vec<u8>) {
     bytes.extend(message);
 }
 
+/// How much of what a carrier has may come, and how often nothing came because of that.
+#[derive(Default)]
+struct Gate {
+    /// `usize::MAX`: everything, and then the end.
+    open_bytes: AtomicUsize,
+    empty_reads: AtomicUsize,
+}
+
 /// A carrier from which these bytes come, in pieces, and in which all others are lost.
 struct Scripted {
     bytes: Vec<u8>,
     given: usize,
     piece_bytes: usize,
+    gate: Option<Arc<Gate>>,
     eventfd: EventFd,
+}
+
+impl Scripted {
+    /// How many bytes may come now.
+    fn open_bytes(&self) -> usize {
+        // Acquire pairs with the Release of the test that opens it.
+        let open_bytes = |gate: &Arc<Gate>| gate.open_bytes.load(Ordering::Acquire);
+        self.gate.as_ref().map_or(self.bytes.len(), open_bytes)
+    }
 }
 
 impl Carrier for Scripted {
@@ -209,13 +257,19 @@ impl Carrier for Scripted {
         Ok(true)
     }
     fn read(&mut self, into: &mut [u8]) -> Result<Arrival, Broken> {
-        let rest = &self.bytes[self.given..];
+        let open_bytes = self.open_bytes();
+        let rest = &self.bytes[self.given..open_bytes.min(self.bytes.len())];
         let count = rest.len().min(into.len()).min(self.piece_bytes);
         into[..count].copy_from_slice(&rest[..count]);
         self.given += count;
-        match count {
-            0 => Ok(Arrival::End),
-            count => Ok(Arrival::Bytes(count)),
+        match (count, &self.gate) {
+            (0, Some(gate)) if open_bytes < usize::MAX => {
+                // Release pairs with the Acquire of the test that waits for it.
+                gate.empty_reads.fetch_add(1, Ordering::Release);
+                Ok(Arrival::Nothing)
+            }
+            (0, _) => Ok(Arrival::End),
+            (count, _) => Ok(Arrival::Bytes(count)),
         }
     }
     fn finish(&mut self) -> Result<(), Broken> {
@@ -265,10 +319,26 @@ impl Place {
         }
     }
 
+    /// Has a link to another host that says what comes from a carrier.
+    fn welcome(&self, carrier: Scripted) {
+        let greeted = Greeted {
+            carrier: Box::new(carrier),
+            theirs: Greeting::own([7, 7], 1, 1).of_nowhere(),
+            identity: PeerIdentity::nobody(),
+        };
+        self.node.core.welcome(greeted).expect("a link");
+    }
+
     /// Accepts what is asked for, receives what comes, and answers.
     fn serve(&self, connections: &mut Vec<Connection>) {
         let (mut events, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
         for _ in 0..4 {
+            // Before the node looks: what comes goes into the buffer.
+            for connection in connections.iter_mut() {
+                while let Ok(Some(len)) = connection.try_recv(&mut buffer) {
+                    let _ = connection.try_send(&buffer[..len.min(700)]);
+                }
+            }
             self.node.poll(&mut events, 64).expect("events");
             for event in events.drain(..) {
                 match event {
@@ -286,11 +356,6 @@ impl Place {
                         let _ = aperture.load(8);
                     }
                     _ => {}
-                }
-            }
-            for connection in connections.iter_mut() {
-                while let Ok(Some(len)) = connection.try_recv(&mut buffer) {
-                    let _ = connection.try_send(&buffer[..len.min(700)]);
                 }
             }
         }
@@ -312,16 +377,11 @@ pub fn host_records(bytes: &[u8]) {
             bytes: records(&mut script, place.listener.name()),
             given: 0,
             piece_bytes,
+            gate: None,
             eventfd: EventFd::new().expect("an eventfd"),
         };
-        let theirs = Greeting::own([7, 7], 1, 1).of_nowhere();
         let core = Arc::clone(&place.node.core);
-        let greeted = Greeted {
-            carrier: Box::new(carrier),
-            theirs,
-            identity: PeerIdentity::nobody(),
-        };
-        core.welcome(greeted).expect("a link");
+        place.welcome(carrier);
         let mut connections = Vec::new();
         place.serve(&mut connections);
         // Whatever was said: the link comes to its end, and everything is given back.
@@ -354,6 +414,102 @@ pub fn host_records(bytes: &[u8]) {
 mod tests {
     use super::*;
     use barewire_units::Rng;
+
+    /// The payload of a frame, and the frame as it comes from another host, at this line of the ring.
+    fn long_frame(number: u64, kind: FrameKind, position: u64) -> (Vec<u8>, Vec<u8>) {
+        let words = 0..700_u64;
+        let payload: Vec<u8> = words
+            .flat_map(|at| (number << 32 | at).to_ne_bytes())
+            .collect();
+        let next = position + 1 + payload.len().div_ceil(64) as u64;
+        let head = Head {
+            kind: Kind::Frame,
+            payload_bytes: 64 + payload.len(),
+            connection: 0,
+            offset: 192 + position as usize * 64,
+            next_offset: 192 + next as usize * 64,
+            number: 0,
+        };
+        let mut bytes = head.encode().to_vec();
+        bytes.extend(pack(kind, 64, payload.len(), position).to_ne_bytes());
+        bytes.extend([0; 56]);
+        bytes.extend(&payload);
+        (payload, bytes)
+    }
+
+    /// Two messages of two frames each; wherever the network makes a pause, they arrive.
+    #[test]
+    fn long_frames_may_come_in_parts() {
+        let open = |name: &str| {
+            let open = Message::Open {
+                connection: 0,
+                region: RegionRef {
+                    segment: 0,
+                    offset: 0,
+                    ring_bytes: 1 << 16,
+                },
+                source: 0,
+                message_bytes_max: 1 << 16,
+                name,
+                data: &[],
+            };
+            let open = open.encode();
+            [&Head::control(open.len()).encode()[..], &open].concat()
+        };
+        let (mut frames, mut messages) = (Vec::new(), [Vec::new(), Vec::new()]);
+        for number in 0..4 {
+            let kind = [FrameKind::More, FrameKind::Whole][number % 2];
+            let (payload, frame) = long_frame(number as u64, kind, number as u64 * 89);
+            frames.extend(frame);
+            messages[number / 2].extend(payload);
+        }
+        let half = frames.len() / 2;
+        let pauses = (half..frames.len()).step_by(1009);
+        let near = [23, 24, 32, 87, 88, 89].map(|bytes| half + bytes);
+        for pause in pauses.chain(near).chain([frames.len() - 1]) {
+            let place = Place::new();
+            let bytes = open(place.listener.name());
+            let (gate, begin) = (Arc::new(Gate::default()), bytes.len());
+            // Release pairs with the Acquire of the carrier.
+            let let_come = |bytes| gate.open_bytes.store(bytes, Ordering::Release);
+            let_come(begin);
+            place.welcome(Scripted {
+                bytes: [&bytes[..], &frames].concat(),
+                given: 0,
+                piece_bytes: usize::MAX,
+                gate: Some(Arc::clone(&gate)),
+                eventfd: EventFd::new().unwrap(),
+            });
+            let request = place.node.next_request(None).unwrap();
+            let mut connection = request.accept().unwrap();
+            assert_eq!(connection.sender().half().core().number, 0);
+            let (mut buffer, mut received) = (vec![0; 20_000], Vec::new());
+            // The descriptor does not say when there is more.
+            let mut look = |received: &mut Vec<_>| {
+                if let Some(len) = connection.try_recv(&mut buffer).unwrap() {
+                    received.push(buffer[..len].to_vec());
+                }
+            };
+            // After the first message, long ones are expected.
+            let_come(begin + half);
+            while received.is_empty() {
+                look(&mut received);
+            }
+            let_come(begin + pause);
+            // Acquire pairs with the Release of the carrier.
+            let empty_reads = || gate.empty_reads.load(Ordering::Acquire);
+            let before = empty_reads();
+            while empty_reads() < before + 200 {
+                look(&mut received);
+            }
+            let_come(begin + frames.len());
+            while received.len() < 2 {
+                look(&mut received);
+            }
+            let_come(usize::MAX);
+            assert!(received == messages, "a pause after {pause} bytes");
+        }
+    }
 
     #[test]
     fn another_host_may_say_anything() {

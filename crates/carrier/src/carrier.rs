@@ -81,6 +81,22 @@ pub trait Carrier: Send {
     /// Why the carrier can not be used any more.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken>;
 
+    /// As [`Carrier::write`], of bytes that lie in several places. Whoever can takes them all in one call of the kernel.
+    ///
+    /// # Errors
+    /// As [`Carrier::write`].
+    fn write_parts(&mut self, parts: &[&[u8]]) -> Result<usize, Broken> {
+        let mut taken_bytes = 0;
+        for part in parts {
+            let taken = self.write(part)?;
+            taken_bytes += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        Ok(taken_bytes)
+    }
+
     /// Sends what was taken, as far as that is possible now. `true` if nothing is left.
     ///
     /// # Errors
@@ -92,6 +108,32 @@ pub trait Carrier: Send {
     /// # Errors
     /// As [`Carrier::write`].
     fn read(&mut self, into: &mut [u8]) -> Result<Arrival, Broken>;
+
+    /// As [`Carrier::read`], into three places, one after the other. Whoever can has the kernel copy into all of them in one
+    /// call.
+    ///
+    /// # Errors
+    /// As [`Carrier::write`].
+    fn read_parts(&mut self, parts: [&mut [u8]; 3]) -> Result<Arrival, Broken> {
+        let mut count = 0;
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            match self.read(part) {
+                Ok(Arrival::Bytes(more)) => {
+                    count += more;
+                    if more < part.len() {
+                        break;
+                    }
+                }
+                // What came before it is told first; this is told again.
+                _ if count > 0 => break,
+                other => return other,
+            }
+        }
+        Ok(match count {
+            0 => Arrival::Nothing,
+            count => Arrival::Bytes(count),
+        })
+    }
 
     /// Says that nothing more will be written; what was taken is still sent, and the other side then reads
     /// [`Arrival::End`].

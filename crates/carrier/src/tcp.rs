@@ -1,10 +1,13 @@
 //! The carrier that is always there: a TCP connection. What it carries is not encrypted.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::carrier::{Arrival, Broken, Carrier, Properties, Sleep};
+
+/// Parts that are given to the kernel in one call; whatever comes behind them goes in the next.
+const PARTS_MAX: usize = 8;
 
 /// A carrier over a TCP connection.
 #[derive(Debug)]
@@ -42,16 +45,28 @@ impl TcpCarrier {
         carrier.received = received.to_vec();
         Ok(carrier)
     }
-}
 
-impl Carrier for TcpCarrier {
-    fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
-        self.is_full = false;
-        if bytes.is_empty() {
-            return Ok(0);
-        }
+    /// Receives by `read`, which has room for something.
+    fn receive(
+        &self,
+        mut read: impl FnMut(&TcpStream) -> io::Result<usize>,
+    ) -> Result<Arrival, Broken> {
         loop {
-            match self.stream.write(bytes) {
+            match read(&self.stream) {
+                Ok(0) => return Ok(Arrival::End),
+                Ok(count) => return Ok(Arrival::Bytes(count)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Arrival::Nothing),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Sends by `write`, and notes whether the kernel takes more.
+    fn send(&mut self, write: impl Fn(&TcpStream) -> io::Result<usize>) -> Result<usize, Broken> {
+        self.is_full = false;
+        loop {
+            match write(&self.stream) {
                 Ok(taken) => return Ok(taken),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -60,6 +75,29 @@ impl Carrier for TcpCarrier {
                 }
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+}
+
+impl Carrier for TcpCarrier {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
+        if bytes.is_empty() {
+            self.is_full = false;
+            return Ok(0);
+        }
+        self.send(|mut stream| stream.write(bytes))
+    }
+
+    fn write_parts(&mut self, parts: &[&[u8]]) -> Result<usize, Broken> {
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+        let mut count = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()).take(PARTS_MAX) {
+            slices[count] = IoSlice::new(part);
+            count += 1;
+        }
+        match count {
+            0 => self.write(&[]),
+            _ => self.send(|mut stream| stream.write_vectored(&slices[..count])),
         }
     }
 
@@ -78,15 +116,17 @@ impl Carrier for TcpCarrier {
             self.received.drain(..count);
             return Ok(Arrival::Bytes(count));
         }
-        loop {
-            match self.stream.read(into) {
-                Ok(0) => return Ok(Arrival::End),
-                Ok(count) => return Ok(Arrival::Bytes(count)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Arrival::Nothing),
-                Err(error) => return Err(error.into()),
-            }
+        self.receive(|mut stream| stream.read(into))
+    }
+
+    fn read_parts(&mut self, parts: [&mut [u8]; 3]) -> Result<Arrival, Broken> {
+        if !self.received.is_empty() || parts.iter().all(|part| part.is_empty()) {
+            let mut parts = parts.into_iter();
+            let first = parts.find(|part| !part.is_empty());
+            return first.map_or(Ok(Arrival::Nothing), |part| self.read(part));
         }
+        let mut slices = parts.map(IoSliceMut::new);
+        self.receive(|mut stream| stream.read_vectored(&mut slices))
     }
 
     fn finish(&mut self) -> Result<(), Broken> {

@@ -88,6 +88,36 @@ impl<O: Outgoing, I: Incoming> MessageSender<O, I> {
         Ok(true)
     }
 
+    /// Publishes a message of `len_bytes`, at most [`MessageSender::whole_message_bytes_max`], without storing its bytes;
+    /// `false` while there is no room for the whole of it. Only for a ring that nobody but a [`Mirror`](crate::ring::Mirror)
+    /// reads: whoever has that takes the bytes from elsewhere.
+    ///
+    /// # Errors
+    /// The peer's violation, if its credit is impossible.
+    pub fn announce(&mut self, len_bytes: usize) -> Result<bool, Violation> {
+        let max = self.ring.frame_bytes_max();
+        if len_bytes > max && !self.ring.has_room_for_message(len_bytes)? {
+            return Ok(false);
+        }
+        let mut left_bytes = len_bytes;
+        loop {
+            let part_bytes = left_bytes.min(max);
+            let Some(slot) = self.ring.reserve(part_bytes)? else {
+                debug_assert!(left_bytes == len_bytes, "room was there");
+                return Ok(false);
+            };
+            left_bytes -= part_bytes;
+            let kind = match left_bytes {
+                0 => Kind::Whole,
+                _ => Kind::More,
+            };
+            self.ring.publish(slot, kind, part_bytes);
+            if left_bytes == 0 {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Puts as much of a message of any length into the ring as fits now, going on from
     /// `progress`. `true` when the whole of it is in. Until then no other message may be
     /// sent.
@@ -409,6 +439,39 @@ impl<I: Incoming, O: Outgoing> MessageReceiver<I, O> {
             found = Fragments::Some;
         }
         Ok(found)
+    }
+
+    /// Whether the next frame begins a message.
+    #[inline]
+    pub fn is_between_messages(&self) -> bool {
+        self.packed.is_none() && !self.assembled && !self.in_fragments
+    }
+
+    /// Takes the next frame, which begins a message and whose payload is not in the ring but where the caller wants it. It
+    /// has to be the one with this payload. `true`: that is the whole message; `false`: the rest of it is for
+    /// [`MessageReceiver::take_fragments`].
+    ///
+    /// # Errors
+    /// As [`MessageReceiver::next_message`], or another frame is next.
+    pub fn take_stored(
+        &mut self,
+        payload_offset: usize,
+        payload_bytes: usize,
+    ) -> Result<bool, Violation> {
+        let expected = self.ring.tail_lines() as u32 & 0xff_ffff;
+        let missing = Violation::FramePosition { found: 0, expected };
+        let frame = self.ring.peek()?.ok_or(missing)?;
+        let is_that = self.is_between_messages()
+            && !frame.in_line
+            && (frame.offset, frame.len_bytes) == (payload_offset, payload_bytes)
+            && matches!(frame.kind, Kind::Whole | Kind::More);
+        if !is_that {
+            return Err(missing);
+        }
+        self.check_fragment(&frame, 0)?;
+        self.told |= self.ring.release(&frame);
+        self.in_fragments = frame.kind == Kind::More;
+        Ok(!self.in_fragments)
     }
 
     /// Goes on with a message of which [`MessageReceiver::take_fragments`] has taken the beginning in the usual way.

@@ -14,7 +14,8 @@ use barewire_sys::clock::monotonic_ns;
 use crate::config::OUT_OF_BAND_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::links::connection::ConnectionCore;
-use crate::links::driven::DrivesAll;
+use crate::links::cork::Cork;
+use crate::links::driven::{DIRECT_BYTES_MIN, DirectBuffer, Driven, DrivesAll, StoredFrame};
 use crate::log::{self, Level};
 use crate::node::capture::{Ends, Tap};
 use crate::node::core::NodeCore;
@@ -53,6 +54,8 @@ pub(crate) trait Receiving {
     fn maybe_ready(&self) -> bool;
     /// Whether something has begun and not ended.
     fn cut_off(&self) -> bool;
+    /// Whether the next frame may be stored elsewhere than in the ring.
+    fn is_between_messages(&self) -> bool;
     /// Whether credit was told to the sender since this was last asked.
     fn take_told(&mut self) -> bool;
 }
@@ -68,6 +71,10 @@ impl Receiving for MessageReceiver<Window, Window> {
     }
     fn cut_off(&self) -> bool {
         MessageReceiver::cut_off(self)
+    }
+    #[inline]
+    fn is_between_messages(&self) -> bool {
+        MessageReceiver::is_between_messages(self)
     }
     #[inline]
     fn take_told(&mut self) -> bool {
@@ -87,10 +94,23 @@ impl Receiving for StreamReceiver<Window, Window> {
     fn cut_off(&self) -> bool {
         false
     }
+    fn is_between_messages(&self) -> bool {
+        false
+    }
     #[inline]
     fn take_told(&mut self) -> bool {
         StreamReceiver::take_told(self)
     }
+}
+
+/// How a wait for a message ended.
+pub(crate) enum Waited {
+    /// An attempt will find something, or fail.
+    Ready,
+    /// The next frame is published, and its payload is where the message is wanted.
+    Stored(StoredFrame),
+    /// The deadline has passed.
+    Expired,
 }
 
 /// That a half of a connection is in use. The peer and the node learn when it is not any more.
@@ -297,10 +317,48 @@ impl<Q: Sending> SendingHalf<Q> {
         Ok(())
     }
 
+    /// Sends a long message to another host from where it lies ([`Driven::send_direct`](crate::links::driven::Driven));
+    /// `announce` publishes it in the ring, but for its bytes. `false`: it has to go through the ring.
+    pub fn send_direct(
+        &mut self,
+        message: &[u8],
+        announce: impl Fn(&mut Q) -> std::result::Result<bool, Violation>,
+    ) -> Result<bool> {
+        let core = &self.hold.core;
+        let Some(remote) = core.link.remote() else {
+            return Ok(false);
+        };
+        if Cork::holds(remote) {
+            return Ok(false);
+        }
+        let mut violation = None;
+        let mut announce = || match announce(&mut self.queue) {
+            Ok(has_room) => has_room,
+            Err(found) => {
+                violation = Some(found);
+                false
+            }
+        };
+        let is_sent = remote.send_direct(core.peer_source, message, &mut announce);
+        if is_sent {
+            core.paid_credit();
+        }
+        match violation {
+            Some(violation) => Err(self.violated(violation)),
+            None => Ok(is_sent),
+        }
+    }
+
     /// Counts what was published and rings the receiver if it wants.
     #[inline(always)]
     pub fn sent(&mut self, messages: u64, bytes: usize) {
         self.bell();
+        self.count(messages, bytes);
+    }
+
+    /// Counts what was sent.
+    #[inline(always)]
+    pub fn count(&mut self, messages: u64, bytes: usize) {
         self.hold.core.had_room();
         self.messages += messages;
         self.bytes += bytes as u64;
@@ -650,11 +708,67 @@ impl<Q: Receiving> ReceivingHalf<Q> {
         let node = Arc::clone(&self.hold.node);
         let found = node.wait_until(deadline, true, |step| {
             self.step(step);
-            let ready =
-                self.queue.maybe_ready() || self.queue.ring().peer_finished() || self.is_down();
-            ready.then_some(())
+            self.is_worth_a_try().then_some(())
         })?;
         Ok(found.is_some())
+    }
+
+    /// As [`ReceivingHalf::wait`], for a message that is wanted in `memory`: of one from another host, the first frame may
+    /// be there afterwards.
+    pub fn wait_into(&mut self, deadline: Deadline, memory: &mut [u8]) -> Result<Waited> {
+        let Some(remote) = self.remote_into(memory).cloned() else {
+            return self.wait(deadline).map(|ready| match ready {
+                true => Waited::Ready,
+                false => Waited::Expired,
+            });
+        };
+        let node = Arc::clone(&self.hold.node);
+        let found = node.wait_driving(deadline, true, |step, driven| {
+            if step.is_look() {
+                let mut buffer = self.buffer(memory);
+                driven.drive_into(&remote, &mut buffer);
+                if let Some(frame) = buffer.stored {
+                    return Some(Waited::Stored(frame));
+                }
+            }
+            self.step(step);
+            self.is_worth_a_try().then_some(Waited::Ready)
+        })?;
+        Ok(found.unwrap_or(Waited::Expired))
+    }
+
+    /// Asks the link to another host for more, if `memory` is a place for the next message. `None`: it is not. Then a frame
+    /// of it that is there now.
+    #[inline]
+    pub fn drive_into(&mut self, memory: &mut [u8]) -> Option<Option<StoredFrame>> {
+        let remote = self.remote_into(memory).cloned()?;
+        let mut buffer = self.buffer(memory);
+        remote.drive_into(&mut buffer);
+        let stored = buffer.stored;
+        self.hold.core.paid_credit();
+        Some(stored)
+    }
+
+    /// The link to another host, if this thread is to drive it, and `memory` suits what may come.
+    #[inline]
+    fn remote_into(&self, memory: &[u8]) -> Option<&Arc<dyn Driven>> {
+        let suits = memory.len() >= DIRECT_BYTES_MIN && !DrivesAll::is_so();
+        let remote = self.hold.core.link.remote();
+        remote.filter(|_| suits && self.queue.is_between_messages())
+    }
+
+    fn buffer<'b>(&mut self, memory: &'b mut [u8]) -> DirectBuffer<'b> {
+        DirectBuffer {
+            source: self.hold.core.peer_source,
+            tail_lines: self.queue.ring().tail_lines(),
+            memory,
+            stored: None,
+        }
+    }
+
+    /// Whether an attempt to receive will find something, or fail.
+    fn is_worth_a_try(&mut self) -> bool {
+        self.queue.maybe_ready() || self.queue.ring().peer_finished() || self.is_down()
     }
 }
 

@@ -10,7 +10,8 @@ use barewire_fabric::ring::Taken;
 use barewire_shm::Window;
 
 use crate::error::{Error, Result};
-use crate::handles::half::ReceivingHalf;
+use crate::handles::half::{ReceivingHalf, Waited};
+use crate::links::driven::StoredFrame;
 use crate::node::wait::Deadline;
 
 /// How often a receiver looks for the next fragment of a long message before it puts aside what it has: some
@@ -49,8 +50,8 @@ impl Receiver {
         self.half
     }
 
-    /// Receives a message into `buffer` if one is there; returns its length. If not, the buffer may hold a part of one
-    /// that is on its way.
+    /// Receives a message into `buffer` if one is there; returns its length. What else is in the buffer then, or if none is
+    /// there, means nothing.
     ///
     /// # Errors
     /// [`Error::BufferTooSmall`] (the message stays); [`Error::Finished`] when the peer has
@@ -62,7 +63,7 @@ impl Receiver {
         match self.half.queue.take(buffer) {
             Taken::Message(len) => Ok(Some(self.taken(&buffer[..len]))),
             Taken::Nothing => self.try_recv_slowly(buffer),
-            Taken::Other => self.try_recv_long(buffer),
+            Taken::Other => self.try_recv_long(buffer, 0),
         }
     }
 
@@ -78,7 +79,7 @@ impl Receiver {
         match self.half.queue.take(buffer) {
             Taken::Message(len) => Ok(Some(self.taken(&buffer[..len]))),
             Taken::Nothing => Ok(None),
-            Taken::Other => self.try_recv_long(buffer),
+            Taken::Other => self.try_recv_long(buffer, 0),
         }
     }
 
@@ -92,10 +93,14 @@ impl Receiver {
     }
 
     /// As [`Receiver::try_recv`], for what may be a message in fragments. They go straight into the buffer as long as
-    /// they come one soon after the other.
+    /// they come one soon after the other. `taken_bytes` of it are in the buffer already.
     #[inline(never)]
-    fn try_recv_long(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let (mut taken_bytes, mut empty_polls) = (0, 0);
+    fn try_recv_long(
+        &mut self,
+        buffer: &mut [u8],
+        mut taken_bytes: usize,
+    ) -> Result<Option<usize>> {
+        let mut empty_polls = 0;
         while empty_polls < POLLS_FOR_FRAGMENT {
             let found = self.half.queue.take_fragments(buffer, &mut taken_bytes);
             self.half.credit_told();
@@ -117,9 +122,26 @@ impl Receiver {
         self.try_recv_slowly(buffer)
     }
 
+    /// Takes the next frame, whose payload is in the buffer already, and what follows of its message.
+    fn take_stored(&mut self, frame: StoredFrame, buffer: &mut [u8]) -> Result<Option<usize>> {
+        let StoredFrame {
+            payload_offset,
+            payload_bytes,
+        } = frame;
+        match self.half.queue.take_stored(payload_offset, payload_bytes) {
+            Ok(true) => Ok(Some(self.taken(&buffer[..payload_bytes]))),
+            Ok(false) => self.try_recv_long(buffer, payload_bytes),
+            Err(violation) => Err(self.half.violated(violation)),
+        }
+    }
+
     /// As [`Receiver::try_recv`], for whatever is not a short message in one piece.
     fn try_recv_slowly(&mut self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let next = self.next(true)?;
+        let driven = self.half.drive_into(buffer);
+        if let Some(Some(frame)) = driven {
+            return self.take_stored(frame, buffer);
+        }
+        let next = self.next(driven.is_none())?;
         let len = match &next {
             Next::Nothing => return Ok(None),
             Next::InPlace(located) if located.len_bytes <= buffer.len() => {
@@ -200,7 +222,7 @@ impl Receiver {
         });
         let received = match polled {
             Some(Taken::Message(len)) => return Ok(Some(self.taken(&buffer[..len]))),
-            Some(_) => self.try_recv_long(buffer)?,
+            Some(_) => self.try_recv_long(buffer, 0)?,
             None => self.try_recv_slowly(buffer)?,
         };
         if let Some(len) = received {
@@ -208,12 +230,16 @@ impl Receiver {
         }
         let deadline = Deadline::after(timeout.into());
         // Once is not enough: what came may be a part of a long message.
-        while self.half.wait(deadline)? {
-            if let Some(len) = self.try_recv(buffer)? {
-                return Ok(Some(len));
+        loop {
+            let received = match self.half.wait_into(deadline, buffer)? {
+                Waited::Ready => self.try_recv(buffer)?,
+                Waited::Stored(frame) => self.take_stored(frame, buffer)?,
+                Waited::Expired => return Ok(None),
+            };
+            if received.is_some() {
+                return Ok(received);
             }
         }
-        Ok(None)
     }
 
     fn is_ready_soon(&mut self) -> bool {

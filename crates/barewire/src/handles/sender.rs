@@ -15,6 +15,10 @@ use crate::error::{Error, Result};
 use crate::handles::half::SendingHalf;
 use crate::node::wait::{Deadline, Step};
 
+/// From this length on a message to another host is sent from where it lies. Shorter ones are copied in less time than the
+/// kernel takes to gather what lies in two places.
+const DIRECT_FROM_BYTES: usize = 1024;
+
 /// The sending half of a connection.
 pub struct Sender {
     half: SendingHalf<MessageSender<Window, Window>>,
@@ -89,6 +93,9 @@ impl Sender {
     #[inline(always)]
     fn try_send_here(&mut self, message: &[u8]) -> Result<bool> {
         self.half.check_sending()?;
+        if message.len() >= DIRECT_FROM_BYTES && self.try_send_direct(message)? {
+            return Ok(true);
+        }
         if message.len() >= PIECES_FROM_BYTES {
             self.half.note_direction();
         }
@@ -110,6 +117,21 @@ impl Sender {
             }
             Err(violation) => Err(self.half.violated(violation)),
         }
+    }
+
+    /// Sends a message to another host without a copy of it; `false` if that can not be.
+    fn try_send_direct(&mut self, message: &[u8]) -> Result<bool> {
+        let is_long = message.len() > self.try_send_bytes_max();
+        if is_long || self.half.core().link.remote().is_none() {
+            return Ok(false);
+        }
+        let announce = |queue: &mut MessageSender<_, _>| queue.announce(message.len());
+        let is_sent = self.half.send_direct(message, announce)?;
+        if is_sent {
+            self.half.tap([message]);
+            self.half.count(1, message.len());
+        }
+        Ok(is_sent)
     }
 
     #[cold]
@@ -211,6 +233,11 @@ impl Sender {
     ) -> Result<bool> {
         if message.len() as u64 > self.message_bytes_max {
             return Err(self.too_long(message.len()));
+        }
+        self.half.check_sending()?;
+        let is_tried = message.len() <= self.half.queue.ring().frame_bytes_max();
+        if !is_tried && self.try_send_direct(message)? {
+            return Ok(true);
         }
         self.half.note_direction();
         let mut progress = SendProgress::default();

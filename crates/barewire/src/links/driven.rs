@@ -42,8 +42,14 @@ pub struct RemotePeer {
 pub(crate) trait Driven: Send + Sync {
     /// Sends what there is to send. Returns at once if another thread is about to.
     fn push(&self);
+    /// Sends one message of the connection that our node rings for by `source` from where it lies, without storing it in the
+    /// ring. `announce` publishes it there, but for its bytes, and says whether there was room. `false`: it was not sent,
+    /// since there was no room, or something goes before it, or another thread is at work.
+    fn send_direct(&self, source: u32, message: &[u8], announce: &mut dyn FnMut() -> bool) -> bool;
     /// As [`Driven::push`], and stores what has arrived.
     fn drive(&self);
+    /// As [`Driven::drive`]. The payload of the next frame is perhaps stored in a buffer in place of the ring.
+    fn drive_into(&self, buffer: &mut DirectBuffer<'_>);
     /// As [`Driven::drive`], but if another thread is at it, waits until it is done. Not to be called under a lock.
     fn settle(&self);
     /// Time has passed. Shows the other host that we are there if nothing was sent for the first time, and ends the link
@@ -67,6 +73,29 @@ pub(crate) trait Driven: Send + Sync {
     /// A tripwire on our node's stores has fired that the other host has set; its bit is from [`TRAPS_FROM`] on. As
     /// [`Driven::push`] otherwise. The other host is told of firings in the order of these calls.
     fn fired(&self, source: u32);
+}
+
+/// Shorter payloads are not stored in a [`DirectBuffer`]: they are copied in less time than the kernel takes to store in
+/// several places.
+pub(crate) const DIRECT_BYTES_MIN: usize = 4096;
+
+/// Where a thread wants the next message of a connection, whose ring it has found empty.
+pub(crate) struct DirectBuffer<'b> {
+    /// The bit by which our node rings for the connection.
+    pub source: u32,
+    /// How far its ring has been read, in lines.
+    pub tail_lines: u64,
+    pub memory: &'b mut [u8],
+    /// The frame that is published there now, though its payload is at the beginning of `memory`.
+    pub stored: Option<StoredFrame>,
+}
+
+/// A frame whose payload is elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StoredFrame {
+    /// Where its payload belongs in the region.
+    pub payload_offset: usize,
+    pub payload_bytes: usize,
 }
 
 /// The bits from here on stand for tripwires that the other host has set on our stores. They are in no doorbell page.
@@ -250,13 +279,25 @@ impl DrivenSet {
         }
     }
 
+    /// As [`DrivenSet::drive`]: one of them by [`Driven::drive_into`].
+    pub fn drive_into(&self, one: &Arc<dyn Driven>, buffer: &mut DirectBuffer<'_>) {
+        self.drive_each(|driven| match is_same(driven, one) {
+            true => driven.drive_into(buffer),
+            false => driven.drive(),
+        });
+    }
+
     #[cold]
     #[inline(never)]
     fn drive_all(&self) {
+        self.drive_each(|driven| driven.drive());
+    }
+
+    fn drive_each(&self, mut drive: impl FnMut(&Arc<dyn Driven>)) {
         // Relaxed: a hint for the node's own thread.
         self.last_driven_ns.store(monotonic_ns(), Ordering::Relaxed);
         for driven in self.snapshot().iter() {
-            driven.drive();
+            drive(driven);
             if driven.has_ended() {
                 self.remove(driven);
             }

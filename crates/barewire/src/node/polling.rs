@@ -12,7 +12,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::wake::heavy_fence;
 
 use crate::error::Result;
-use crate::links::driven::{DrivesAll, Leads};
+use crate::links::driven::{DrivenSet, DrivesAll, Leads};
 use crate::node::core::NodeCore;
 use crate::node::wait::{Deadline, Step};
 use crate::tables::events::Found;
@@ -263,15 +263,24 @@ impl NodeCore {
         &self,
         deadline: Deadline,
         spin: bool,
-        step: impl FnMut(Step) -> Option<T>,
+        mut step: impl FnMut(Step) -> Option<T>,
     ) -> Result<Option<T>> {
-        self.base.check_fork()?;
-        let mut step = step;
-        let (driven, _drives_all) = (&self.base.driven, DrivesAll::begin());
-        let mut step = |what: Step| {
+        self.wait_driving(deadline, spin, |what, driven| {
             driven.drive_if(what.is_look());
             step(what)
-        };
+        })
+    }
+
+    /// As [`NodeCore::wait_until`], for a `step` that drives all links before each look by itself.
+    pub fn wait_driving<T>(
+        &self,
+        deadline: Deadline,
+        spin: bool,
+        mut step: impl FnMut(Step, &DrivenSet) -> Option<T>,
+    ) -> Result<Option<T>> {
+        self.base.check_fork()?;
+        let (driven, _drives_all) = (&self.base.driven, DrivesAll::begin());
+        let mut step = |what: Step| step(what, driven);
         if let Some(found) = step(Step::Poll) {
             return Ok(Some(found));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use barewire_fabric::frame::{ARMED, CREDIT, STARVED, STATE, region_bytes};
 use barewire_fabric::memory::{Incoming, Outgoing};
-use barewire_fabric::ring::Mirror;
+use barewire_fabric::ring::{Mirror, Published, lines_between, publish_repeated};
 use barewire_fabric::survey::Forwarded;
 use barewire_shm::counters::RegionPlace;
 use barewire_shm::{Region, Window};
@@ -44,6 +44,26 @@ impl NodeRegion {
             told_lines: 0,
         })
     }
+}
+
+impl NodeRegion {
+    /// Publishes a frame, whose payload has been stored.
+    pub fn publish(&mut self, frame: &Receiving) {
+        let header = u64::from_ne_bytes(frame.header);
+        publish_repeated(&self.window, frame.offset, frame.next_offset, header);
+        self.stored_lines += lines_between(self.ring_bytes, frame.offset, frame.next_offset);
+    }
+}
+
+/// A frame that is being stored.
+pub(crate) struct Receiving {
+    pub index: usize,
+    pub offset: usize,
+    pub next_offset: usize,
+    pub len_bytes: usize,
+    /// The header, which is stored last; then the payload, which is stored as it comes.
+    pub header: [u8; 8],
+    pub done_bytes: usize,
 }
 
 /// The memory into which our node stores, in place of the region in which the other host's node receives.
@@ -177,8 +197,18 @@ impl Connection {
         ))
     }
 
+    /// A frame was handed to the network.
+    pub fn sent(&mut self, frame: &Published) {
+        if let Some(stand_in) = &mut self.stand_in {
+            stand_in.mirror.advance(frame);
+            stand_in.confirmed.sent(frame);
+        }
+        self.answers = true;
+        self.note_sent();
+    }
+
     /// Says where it can be seen from outside (`barewire dump`) how much was sent.
-    pub fn note_sent(&self) {
+    fn note_sent(&self) {
         if let (Some(region), Some(stand_in)) = (&self.node_region, &self.stand_in) {
             let forwarded = stand_in.place.map(|place| Forwarded {
                 fd_number: place.fd_number,
@@ -196,6 +226,8 @@ pub(crate) struct Connections {
     all: Slab<Connection>,
     by_node: HashMap<u32, usize>,
     by_host: HashMap<u32, usize>,
+    /// The one that was last asked for by its number at our node: that and its index.
+    last: Option<(u32, usize)>,
 }
 
 /// The bit by which the node announces control messages. Those of connections follow.
@@ -262,7 +294,11 @@ impl Connections {
 
     /// By its number at our node.
     pub fn at_node(&mut self, number: u32) -> Option<(usize, &mut Connection)> {
-        let index = *self.by_node.get(&number)?;
+        let index = match self.last {
+            Some((last, index)) if last == number => index,
+            _ => *self.by_node.get(&number)?,
+        };
+        self.last = Some((number, index));
         Some((index, self.all.get_mut(index)?))
     }
 
@@ -275,6 +311,7 @@ impl Connections {
     /// Forgets one.
     pub fn remove(&mut self, index: usize) -> Option<Connection> {
         let connection = self.all.try_remove(index)?;
+        self.last = None;
         if let Some(number) = connection.at_node {
             self.by_node.remove(&number);
         }

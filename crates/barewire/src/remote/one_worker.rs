@@ -64,7 +64,25 @@ impl<T> OneWorker<T> {
 
     /// Waits for the lock, and has `f` see the value. Then does what was left meanwhile.
     pub fn with<R>(&self, f: impl FnOnce(&mut T) -> R, turn: impl FnMut(&mut T, u8)) -> R {
-        let mut value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        self.hold(value, f, turn)
+    }
+
+    /// As [`OneWorker::with`], if nobody else has the lock.
+    pub fn try_with<R>(
+        &self,
+        f: impl FnOnce(&mut T) -> R,
+        turn: impl FnMut(&mut T, u8),
+    ) -> Option<R> {
+        Some(self.hold(self.try_lock()?, f, turn))
+    }
+
+    fn hold<R>(
+        &self,
+        mut value: MutexGuard<'_, T>,
+        f: impl FnOnce(&mut T) -> R,
+        turn: impl FnMut(&mut T, u8),
+    ) -> R {
         let result = f(&mut value);
         drop(value);
         if self.was_left() {

@@ -27,6 +27,11 @@ impl Outbox {
         self.begin == self.end
     }
 
+    /// How many bytes wait.
+    pub fn len_bytes(&self) -> usize {
+        self.end - self.begin
+    }
+
     /// How many bytes may be added.
     pub fn room_bytes(&self) -> usize {
         self.bytes.len() - self.end
@@ -47,6 +52,35 @@ impl Outbox {
     /// Adds `len_bytes` from `offset` of a window, for which there is room.
     pub fn push_window(&mut self, window: &Window, offset: usize, len_bytes: usize) {
         window.read(offset, self.add(len_bytes));
+    }
+
+    /// Hands all of it to the carrier, with each of `inserts` at its place: a number of bytes from here on, in order. What the
+    /// carrier does not take of them is kept here: there is room.
+    pub fn flush_with(
+        &mut self,
+        inserts: &[(usize, &[u8])],
+        carrier: &mut dyn Carrier,
+    ) -> Result<(), Broken> {
+        let mut parts = Vec::with_capacity(2 * inserts.len() + 1);
+        let mut own = &self.bytes[self.begin..self.end];
+        let mut done_bytes = 0;
+        for (place, insert) in inserts {
+            let (before, behind) = own.split_at(place - done_bytes);
+            parts.extend([before, *insert]);
+            (own, done_bytes) = (behind, *place);
+        }
+        parts.push(own);
+        let mut taken_bytes = carrier.write_parts(&parts)?;
+        let mut left = Vec::new();
+        for part in parts {
+            let of_part = taken_bytes.min(part.len());
+            taken_bytes -= of_part;
+            left.extend_from_slice(&part[of_part..]);
+        }
+        (self.begin, self.end) = (0, 0);
+        // Nothing, as a rule.
+        self.push(&left);
+        self.flush(carrier)
     }
 
     /// Hands as much as possible to the carrier.

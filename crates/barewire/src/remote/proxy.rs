@@ -15,6 +15,7 @@
 //! What has arrived is always taken, unless our node does not read what it is told: so two proxies never wait for each other.
 
 mod accesses;
+mod direct;
 mod inner;
 mod to_host;
 mod to_node;
@@ -26,7 +27,7 @@ use barewire_sys::clock::monotonic_ns;
 use barewire_sys::socket::Socket;
 
 use crate::error::{Error, Result};
-use crate::links::driven::{Driven, RemotePeer};
+use crate::links::driven::{DirectBuffer, Driven, RemotePeer};
 use crate::links::far::Far;
 use crate::links::unconfirmed::Unconfirmed;
 use crate::remote::firings::Firings;
@@ -107,8 +108,20 @@ impl Driven for Proxy {
         self.inner.work(SEND, Inner::work);
     }
 
+    fn send_direct(&self, source: u32, message: &[u8], announce: &mut dyn FnMut() -> bool) -> bool {
+        let send = |inner: &mut Inner| inner.send_direct(source, message, announce);
+        self.inner.try_with(send, Inner::work).unwrap_or(false)
+    }
+
     fn drive(&self) {
         self.inner.work(BOTH, Inner::work);
+    }
+
+    fn drive_into(&self, buffer: &mut DirectBuffer<'_>) {
+        let turn = |inner: &mut Inner| inner.turn_into(Some(buffer));
+        if self.inner.try_with(turn, Inner::work).is_none() {
+            self.drive();
+        }
     }
 
     fn settle(&self) {
@@ -171,29 +184,50 @@ impl Inner {
 
     /// Does what there is to do; `both`: stores what has arrived, too.
     pub(super) fn turn(&mut self, both: bool) {
+        if both {
+            return self.turn_into(None);
+        }
         if self.carrier.is_none() {
             return;
         }
-        if both {
-            self.begin_look();
+        if let Err(stop) = self.send() {
+            self.stop(stop);
         }
+        self.before_sleep();
+    }
+
+    /// Does what there is to do, and stores what has arrived: in the buffer, if there is one, and that is possible.
+    fn turn_into(&mut self, buffer: Option<&mut DirectBuffer<'_>>) {
+        if self.carrier.is_none() {
+            return;
+        }
+        self.begin_look();
+        self.has_received = false;
         let mut result = self.send();
-        if both && result.is_ok() {
-            self.has_received = false;
-            result = self.receive();
-            // What is stored may make room for what waits, as credit does.
-            if self.has_received && result.is_ok() {
-                result = self.send();
-            }
+        if result.is_ok() {
+            result = self.receive(buffer);
+        }
+        // What is stored may make room for what waits, as credit does, and what is said may want an answer.
+        if self.has_received && result.is_ok() && self.is_send_wanted() {
+            result = self.send();
         }
         if let Err(stop) = result {
             self.stop(stop);
         }
         self.may_postpone = false;
-        if both && self.has_received {
+        if self.has_received {
             self.note_arrival();
         }
         self.before_sleep();
+    }
+
+    /// Whether sending again may find something to do, other than what our node has rung for since.
+    fn is_send_wanted(&self) -> bool {
+        self.has_more()
+            || self.held.is_some()
+            || self.control_pending
+            || self.pings.is_asked()
+            || self.stage != Stage::Up
     }
 
     /// Sees whether the other host is still there, and has it see that we are.

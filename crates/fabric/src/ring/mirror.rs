@@ -46,6 +46,16 @@ impl Published {
         (self.kind == Kind::More).then_some(self.payload_bytes as u64)
     }
 
+    /// Offset of its payload in the region, and the bytes of it. A skip has none.
+    #[must_use]
+    pub fn payload(&self) -> (usize, usize) {
+        let len_bytes = match self.kind {
+            Kind::Skip => 0,
+            _ => self.payload_bytes,
+        };
+        (self.offset + self.len_bytes - len_bytes, len_bytes)
+    }
+
     /// Whether it is nothing but the way to the beginning of the ring.
     #[must_use]
     pub fn is_skip(&self) -> bool {

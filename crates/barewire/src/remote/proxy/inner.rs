@@ -27,7 +27,7 @@ use crate::links::far::Far;
 use crate::links::link::Link;
 use crate::links::unconfirmed::Unconfirmed;
 use crate::messages::control::{FLAG_MEMBARRIER, Message, VERSION};
-use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections, source_of};
+use crate::remote::connections::{CONTROL_SOURCE, Connection, Connections, Receiving, source_of};
 use crate::remote::firings::Firings;
 use crate::remote::greeting::Greeting;
 use crate::remote::inbox::Inbox;
@@ -176,17 +176,6 @@ pub(super) struct Sending {
     pub done_bytes: usize,
 }
 
-/// A frame that is being stored.
-pub(super) struct Receiving {
-    pub index: usize,
-    pub offset: usize,
-    pub next_offset: usize,
-    pub len_bytes: usize,
-    /// The header, which is stored last; then the payload, which is stored as it comes.
-    pub header: [u8; 8],
-    pub done_bytes: usize,
-}
-
 /// A proxy, under its lock.
 pub(super) struct Inner {
     pub stage: Stage,
@@ -235,6 +224,8 @@ pub(super) struct Inner {
     pub frame_after: Option<(usize, u64)>,
     pub sending: Option<Sending>,
     pub receiving: Option<Receiving>,
+    /// The last read for a [`DirectBuffer`](crate::links::driven::DirectBuffer) began with a long frame for this connection: the next one may, too.
+    pub long_from: Option<usize>,
     /// Connections for which something was stored since our node was rung.
     pub touched: Vec<usize>,
     /// What the set waits for at the carrier's descriptor.
@@ -285,6 +276,7 @@ impl Inner {
             frame_after: None,
             sending: None,
             receiving: None,
+            long_from: None,
             touched: Vec::new(),
             interest: Interest::READ,
             last_arrival_ns: 0,
@@ -385,12 +377,17 @@ impl Inner {
         self.to_node.len() >= TO_NODE_MAX
     }
 
-    /// Asks the carrier what to wait for, and has the set wait for it.
-    pub fn before_sleep(&mut self) -> Sleep {
-        let has_more = !self.outbox.is_empty()
+    /// Whether something waits to be sent that is known of.
+    pub fn has_more(&self) -> bool {
+        !self.outbox.is_empty()
             || self.sending.is_some()
             || !self.listed.is_empty()
-            || self.has_accesses();
+            || self.has_accesses()
+    }
+
+    /// Asks the carrier what to wait for, and has the set wait for it.
+    pub fn before_sleep(&mut self) -> Sleep {
+        let has_more = self.has_more();
         let Some(carrier) = self.carrier.as_mut() else {
             return Sleep::UntilReadable;
         };

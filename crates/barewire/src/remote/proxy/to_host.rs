@@ -1,6 +1,7 @@
 //! A proxy's way out: what our node has published, and what it says on its control socket, goes to the other host.
 
 use barewire_fabric::frame::{CREDIT, STATE};
+use barewire_fabric::ring::Published;
 use barewire_shm::Region;
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::memory::{Access, Memfd, PeerAccess};
@@ -110,7 +111,7 @@ impl Inner {
     }
 
     /// Notes what our node has rung for.
-    fn take_bits(&mut self) {
+    pub(super) fn take_bits(&mut self) {
         while let Some(source) = self.drain.next_source(&self.page) {
             match source {
                 CONTROL_SOURCE => self.control_pending = true,
@@ -119,7 +120,7 @@ impl Inner {
         }
     }
 
-    fn list(&mut self, index: usize) {
+    pub(super) fn list(&mut self, index: usize) {
         if let Some(connection) = self.connections.get(index) {
             if !core::mem::replace(&mut connection.is_listed, true) {
                 self.listed.push_back(index);
@@ -208,22 +209,11 @@ impl Inner {
         let (Some(number), Some(stand_in)) = (connection.at_host, &mut connection.stand_in) else {
             return Ok(Did::All);
         };
-        let (credit, state) = (stand_in.credit(), stand_in.state());
-        if credit != core::mem::replace(&mut stand_in.credit_sent, credit)
-            && !self.send_word((index, number), CREDIT, credit)?
-        {
-            return Ok(self.unsent(index, |stand_in| stand_in.credit_sent = u64::MAX));
+        let state = stand_in.state();
+        if self.send_credit((index, number))? == Did::Part {
+            return Ok(Did::Part);
         }
-        loop {
-            let connection = self.connections.get(index);
-            let Some(stand_in) = connection.and_then(|c| c.stand_in.as_mut()) else {
-                return Ok(Did::All);
-            };
-            let frame = stand_in
-                .mirror
-                .peek()
-                .map_err(|_| Stop::Fault("a ring with nonsense in it"))?;
-            let Some(frame) = frame else { break };
+        while let Some(frame) = self.next_frame(index)? {
             // Accesses that our node made before it published the frame go before it; later ones do not hold it up.
             let added = match self.frame_after {
                 Some((of, added)) if of == index => added,
@@ -234,15 +224,7 @@ impl Inner {
                 return Ok(Did::Part);
             }
             self.frame_after = None;
-            let head = Head {
-                kind: Kind::Frame,
-                payload_bytes: frame.len_bytes,
-                connection: number,
-                offset: frame.offset,
-                next_offset: frame.next_offset,
-                number: self.tell_stored(index),
-            };
-            self.outbox.push(&head.encode());
+            self.push_head_of_frame((index, number), &frame);
             self.sending = Some(Sending {
                 index,
                 frame,
@@ -266,6 +248,44 @@ impl Inner {
             return Ok(self.unsent(index, |stand_in| stand_in.state_sent = u64::MAX));
         }
         Ok(Did::All)
+    }
+
+    /// The first frame that was published on a connection and not sent.
+    pub(super) fn next_frame(&mut self, index: usize) -> Result<Option<Published>, Stop> {
+        let connection = self.connections.get(index);
+        let Some(stand_in) = connection.and_then(|it| it.stand_in.as_ref()) else {
+            return Ok(None);
+        };
+        let nonsense = |_| Stop::Fault("a ring with nonsense in it");
+        stand_in.mirror.peek().map_err(nonsense)
+    }
+
+    /// Sends the credit of a connection if it has changed. `of`: by our index and by the other host's number.
+    pub(super) fn send_credit(&mut self, of: (usize, u32)) -> Result<Did, Stop> {
+        let connection = self.connections.get(of.0);
+        let Some(stand_in) = connection.and_then(|it| it.stand_in.as_mut()) else {
+            return Ok(Did::All);
+        };
+        let credit = stand_in.credit();
+        if credit == core::mem::replace(&mut stand_in.credit_sent, credit)
+            || self.send_word(of, CREDIT, credit)?
+        {
+            return Ok(Did::All);
+        }
+        Ok(self.unsent(of.0, |stand_in| stand_in.credit_sent = u64::MAX))
+    }
+
+    /// `of`: the connection, by our index and by the other host's number. There is room.
+    pub(super) fn push_head_of_frame(&mut self, of: (usize, u32), frame: &Published) {
+        let head = Head {
+            kind: Kind::Frame,
+            payload_bytes: frame.len_bytes,
+            connection: of.1,
+            offset: frame.offset,
+            next_offset: frame.next_offset,
+            number: self.tell_stored(of.0),
+        };
+        self.outbox.push(&head.encode());
     }
 
     /// How much of a connection is stored here, to be told now.
@@ -330,11 +350,8 @@ impl Inner {
             self.outbox
                 .push_window(stand_in.mirror.incoming(), offset, count);
             if count == left_bytes {
-                stand_in.mirror.advance(&sending.frame);
-                stand_in.confirmed.sent(&sending.frame);
                 if let Some(connection) = connection {
-                    connection.answers = true;
-                    connection.note_sent();
+                    connection.sent(&sending.frame);
                 }
                 return Ok(Did::All);
             }

@@ -5,15 +5,16 @@ use std::os::fd::AsFd;
 use barewire_carrier::Arrival;
 use barewire_fabric::frame::{CREDIT, HEADER_BYTES, region_bytes, ring_bytes_valid};
 use barewire_fabric::memory::{Fences, Outgoing};
-use barewire_fabric::ring::{fits_ring, lines_between, publish_repeated};
+use barewire_fabric::ring::fits_ring;
 use barewire_sys::clock::monotonic_ns;
 use barewire_sys::memory::{HugePages, Placement};
 use barewire_sys::socket::Sent;
 
 use crate::error::descriptors_exhausted;
+use crate::links::driven::DirectBuffer;
 use crate::messages::control::{Message, RegionRef, RejectCode};
-use crate::remote::connections::{Connection, StandIn, source_of};
-use crate::remote::proxy::inner::{Inner, Receiving, Stop};
+use crate::remote::connections::{Connection, Receiving, StandIn, source_of};
+use crate::remote::proxy::inner::{Inner, Stop};
 use crate::remote::record::{HEADER, Head, Kind};
 
 /// Bytes of stand-ins that one other host may make us set aside. They are taken as they are used.
@@ -31,20 +32,21 @@ const ANYWHERE: Placement = Placement {
 
 impl Inner {
     /// Stores what has arrived, and rings our node for it.
-    pub fn receive(&mut self) -> Result<(), Stop> {
+    pub fn receive(&mut self, mut buffer: Option<&mut DirectBuffer<'_>>) -> Result<(), Stop> {
         self.tell_node()?;
         let mut result = Ok(());
         for _ in 0..READS_PER_TURN {
             if self.is_node_behind() {
                 break;
             }
-            let Some(carrier) = self.carrier.as_mut() else {
-                break;
+            let filled = match &mut buffer {
+                Some(buffer) => self.fill_inbox_around(buffer),
+                None => self.fill_inbox(),
             };
-            let arrival = match self.inbox.fill(carrier.as_mut()) {
+            let arrival = match filled {
                 Ok(arrival) => arrival,
-                Err(broken) => {
-                    result = Err(broken.into());
+                Err(stop) => {
+                    result = Err(stop);
                     break;
                 }
             };
@@ -68,6 +70,13 @@ impl Inner {
         self.ring_node();
         self.tell_node()?;
         result
+    }
+
+    pub(super) fn fill_inbox(&mut self) -> Result<Arrival, Stop> {
+        match &mut self.carrier {
+            Some(carrier) => Ok(self.inbox.fill(carrier.as_mut())?),
+            None => Ok(Arrival::Nothing),
+        }
     }
 
     /// Handles what is in the inbox, but for the beginning of a record.
@@ -110,7 +119,7 @@ impl Inner {
     }
 
     /// The region of our node that a record is for.
-    fn begin_frame(&mut self, head: &Head) -> Result<(), Stop> {
+    pub(super) fn begin_frame(&mut self, head: &Head) -> Result<(), Stop> {
         let missing = Stop::Misbehaved("frame for a connection that there is not");
         let Some((index, connection)) = self.connections.at_node(head.connection) else {
             return Err(missing);
@@ -156,10 +165,7 @@ impl Inner {
             if let Some(region) = &mut connection.node_region {
                 region.window.write(payload_at, of_payload);
                 if is_whole {
-                    let header = u64::from_ne_bytes(receiving.header);
-                    let (offset, next) = (receiving.offset, receiving.next_offset);
-                    publish_repeated(&region.window, offset, next, header);
-                    region.stored_lines += lines_between(region.ring_bytes, offset, next);
+                    region.publish(&receiving);
                     self.touched.push(receiving.index);
                 }
             }
