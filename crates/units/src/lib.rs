@@ -12,6 +12,7 @@
 //! | [`Duration`] | picoseconds, never negative | 213 days |
 //! | [`ByteSize`] | bytes | 2⁶⁴ − 1 |
 //! | [`Rate`] | bits per second, never zero | 2⁶⁴ − 1 |
+//! | [`Decimal`] | a number as text, before it has its unit | |
 //! | [`Rng`] | xoshiro256\*\* | period 2²⁵⁶ − 1 |
 //! | [`Machine`] | a state machine as a table, by [`transitions!`] | |
 //! | [`Deadlines`] | until when each of many open things may stay open | |
@@ -65,7 +66,7 @@ mod time;
 
 pub use deadlines::Deadlines;
 pub use machine::{Graph, Machine};
-pub use parse::ParseError;
+pub use parse::{Decimal, ParseError};
 pub use rate::Rate;
 pub use rng::Rng;
 pub use size::ByteSize;

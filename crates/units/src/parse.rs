@@ -7,7 +7,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The text does not begin with a decimal number such as `15` or `7.9`.
+    /// The text does not begin with a decimal number such as `15`, `7.9` or `1e-3`.
     NoNumber,
     /// A number without a unit where one is needed; the units that would do.
     NoUnit(&'static str),
@@ -26,7 +26,7 @@ pub enum ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoNumber => f.write_str("expected a decimal number"),
+            Self::NoNumber => f.write_str("expected a decimal number, such as 15, 7.9 or 1e-3"),
             Self::NoUnit(units) => write!(f, "expected a unit after the number: {units}"),
             Self::UnknownUnit(units) => write!(f, "unknown unit, expected one of: {units}"),
             Self::Ambiguous => f.write_str("KB is ambiguous: write kB (1000) or KiB (1024)"),
@@ -39,21 +39,44 @@ impl fmt::Display for ParseError {
 
 impl core::error::Error for ParseError {}
 
-/// A decimal number not yet given its unit: `digits / 10^fraction_len`.
-pub(crate) struct Number {
-    digits: u128,
-    fraction_len: u32,
+/// A decimal number that has not been given its unit: digits, a fraction, an exponent. It is kept as text, so nothing
+/// is rounded and no number is too long.
+///
+/// ```text
+/// DIGITS [ . DIGITS ] [ (e|E) [+|-] DIGITS ]
+/// ```
+/// An `e` belongs to the number if a digit or a sign follows; otherwise it begins a unit.
+///
+/// ```
+/// use barewire_units::{Decimal, ParseError};
+///
+/// let (number, unit) = Decimal::split("2.5e3 km")?;
+/// assert_eq!((number.times(1_000_000), unit), (Ok(2_500_000_000), "km"));
+/// assert_eq!(Decimal::split("1e-3 mm")?.0.times(1), Err(ParseError::TooFine));
+/// assert_eq!(Decimal::split("1e20 m")?.0.times(1), Err(ParseError::TooLarge));
+/// # Ok::<(), ParseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal<'a> {
+    whole: &'a str,
+    fraction: &'a str,
+    exponent: i64,
+    text: &'a str,
 }
 
-impl Number {
-    /// Splits `"7.9 us"` into the number and `"us"`. White space around either
-    /// is ignored; a sign, an exponent or a group separator is not a number.
-    pub(crate) fn split(text: &str) -> Result<(Self, &str), ParseError> {
+impl<'a> Decimal<'a> {
+    /// Splits `"7.9 us"` into the number and `"us"`. White space around either is ignored. A sign or a group
+    /// separator is no part of a number.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError::NoNumber`].
+    pub fn split(text: &'a str) -> Result<(Self, &'a str), ParseError> {
         let text = text.trim();
         let end = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(text.len());
-        let (number, unit) = text.split_at(end);
+        let (number, rest) = text.split_at(end);
         let (whole, fraction) = match number.split_once('.') {
             Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
             Some(_) => return Err(ParseError::NoNumber),
@@ -62,43 +85,98 @@ impl Number {
         if whole.is_empty() || fraction.contains('.') {
             return Err(ParseError::NoNumber);
         }
-        let fraction = fraction.trim_end_matches('0');
-        let mut digits: u128 = 0;
-        for byte in whole.bytes().chain(fraction.bytes()) {
-            digits = digits
-                .checked_mul(10)
-                .and_then(|d| d.checked_add(u128::from(byte - b'0')))
-                .ok_or(ParseError::TooLarge)?;
-        }
-        let fraction_len = u32::try_from(fraction.len()).map_err(|_| ParseError::TooFine)?;
-        Ok((
-            Self {
-                digits,
-                fraction_len,
-            },
-            unit.trim_start(),
-        ))
+        let (exponent, unit) = split_exponent(rest)?;
+        let number = Self {
+            whole,
+            fraction,
+            exponent,
+            text: &text[..text.len() - unit.len()],
+        };
+        Ok((number, unit.trim_start()))
+    }
+
+    /// The number as it was written, without white space: Rust's `f64` reads it, too.
+    #[must_use]
+    pub const fn text(&self) -> &'a str {
+        self.text
     }
 
     /// True for `0`, the one number that may go without a unit.
-    pub(crate) const fn is_zero(&self) -> bool {
-        self.digits == 0
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.digits().all(|digit| digit == 0)
     }
 
-    /// The number times `unit`, exactly, or why not.
-    pub(crate) fn times(&self, unit: u64) -> Result<u64, ParseError> {
-        let scaled = self
-            .digits
-            .checked_mul(u128::from(unit))
-            .ok_or(ParseError::TooLarge)?;
-        let divisor = 10u128
-            .checked_pow(self.fraction_len)
-            .ok_or(ParseError::TooFine)?;
-        if scaled % divisor != 0 {
-            return Err(ParseError::TooFine);
+    /// The number times `unit`, exactly.
+    ///
+    /// # Errors
+    ///
+    /// [`ParseError::TooFine`] if that is no whole number, [`ParseError::TooLarge`] if it is above `u64::MAX`.
+    pub fn times(&self, unit: u64) -> Result<u64, ParseError> {
+        if self.is_zero() || unit == 0 {
+            return Ok(0);
         }
-        u64::try_from(scaled / divisor).map_err(|_| ParseError::TooLarge)
+        let whole_len = self.exponent.saturating_add(self.whole.len() as i64);
+        let zeros_before = usize::try_from(whole_len.saturating_neg()).unwrap_or(0);
+        let whole_len = usize::try_from(whole_len).unwrap_or(0);
+        // From the last digit to the point, as on paper: what stands behind the point must be 0, the carry counts.
+        let of_fraction = self.digits().rev();
+        let of_fraction = of_fraction.take(self.digits_len().saturating_sub(whole_len));
+        let mut carry: u64 = 0;
+        // The zeros end early: a carry other than 0 gets to its last digit.
+        for digit in of_fraction.chain(core::iter::repeat_n(0, zeros_before)) {
+            let product = u128::from(digit) * u128::from(unit) + u128::from(carry);
+            if product % 10 != 0 {
+                return Err(ParseError::TooFine);
+            }
+            // Below (9 · 2^64 + 2^64) / 10.
+            carry = (product / 10) as u64;
+        }
+        // The zeros of an exponent end early, too: a number other than 0 gets too large.
+        let mut value: u64 = 0;
+        let endless = self.digits().chain(core::iter::repeat(0));
+        for digit in endless.take(whole_len) {
+            value = value
+                .checked_mul(10)
+                .and_then(|value| value.checked_add(digit))
+                .ok_or(ParseError::TooLarge)?;
+        }
+        value
+            .checked_mul(unit)
+            .and_then(|value| value.checked_add(carry))
+            .ok_or(ParseError::TooLarge)
     }
+
+    fn digits_len(&self) -> usize {
+        self.whole.len() + self.fraction.len()
+    }
+
+    fn digits(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        let bytes = self.whole.bytes().chain(self.fraction.bytes());
+        bytes.map(|byte| u64::from(byte - b'0'))
+    }
+}
+
+/// Takes an exponent such as `e-3` from the front; without one it is 0. Beyond what any quantity can have, it is as
+/// large as an exponent gets.
+fn split_exponent(text: &str) -> Result<(i64, &str), ParseError> {
+    let rest = text.strip_prefix(['e', 'E']).unwrap_or("");
+    let unsigned = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    let len = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    if len == 0 {
+        // With a sign, it can be nothing else.
+        return match unsigned.len() == rest.len() {
+            true => Ok((0, text)),
+            false => Err(ParseError::NoNumber),
+        };
+    }
+    let (digits, unit) = unsigned.split_at(len);
+    let size = digits.bytes().fold(0_i64, |size, byte| {
+        size.saturating_mul(10)
+            .saturating_add(i64::from(byte - b'0'))
+    });
+    let exponent = if rest.starts_with('-') { -size } else { size };
+    Ok((exponent, unit))
 }
 
 /// Writes `value / unit` and the suffix. Without a precision the fraction is exact and without trailing zeros (`unit` must divide

@@ -4,7 +4,7 @@ use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-use crate::parse::{Number, ParseError, write_scaled};
+use crate::parse::{Decimal, ParseError, write_scaled};
 use crate::{ByteSize, Duration};
 
 /// Picoseconds in a second, times bits in a byte: `ps = bytes · this / bps`.
@@ -156,7 +156,7 @@ impl fmt::Display for Rate {
 impl FromStr for Rate {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let (number, unit) = Number::split(text)?;
+        let (number, unit) = Decimal::split(text)?;
         let bps_per_unit = match unit.strip_suffix("/s").unwrap_or(unit) {
             "" => return Err(ParseError::NoUnit(Self::UNITS)),
             "bit" => 1,

@@ -5,7 +5,7 @@ use core::iter::Sum;
 use core::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 use core::str::FromStr;
 
-use crate::parse::{Number, ParseError, write_scaled};
+use crate::parse::{Decimal, ParseError, write_scaled};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -186,7 +186,7 @@ impl fmt::Display for ByteSize {
 impl FromStr for ByteSize {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let (number, unit) = Number::split(text)?;
+        let (number, unit) = Decimal::split(text)?;
         let bytes_per_unit = match unit {
             "" | "B" => 1,
             "KiB" => KIB,

@@ -11,7 +11,7 @@ use core::iter::Sum;
 use core::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 use core::str::FromStr;
 
-use crate::parse::{Number, ParseError, write_scaled};
+use crate::parse::{Decimal, ParseError, write_scaled};
 
 const PS_PER_NS: u64 = 1_000;
 const PS_PER_US: u64 = 1_000_000;
@@ -262,7 +262,7 @@ impl fmt::Display for Duration {
 impl FromStr for Duration {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        let (number, unit) = Number::split(text)?;
+        let (number, unit) = Decimal::split(text)?;
         let ps_per_unit = match unit {
             "" if number.is_zero() => 1,
             "" => return Err(ParseError::NoUnit(Self::UNITS)),

@@ -1,11 +1,23 @@
 //! What holds for all times, sizes, rates and seeds.
 
-use barewire_units::{ByteSize, Duration, Instant, Rate, Rng};
+use barewire_units::{ByteSize, Decimal, Duration, Instant, ParseError, Rate, Rng};
 use proptest::prelude::*;
 
 /// Numbers of every magnitude, not only the large ones that are most of `u64`.
 fn any_magnitude() -> impl Strategy<Value = u64> {
     (any::<u64>(), 0u32..64).prop_map(|(n, shift)| n >> shift)
+}
+
+/// `digits · 10^exponent · unit`, by another way than the parser's; `None` beyond 128 bits.
+fn reckoned(digits: u64, exponent: i32, unit: u64) -> Option<Result<u64, ParseError>> {
+    let product = u128::from(digits).checked_mul(u128::from(unit))?;
+    let power = 10u128.checked_pow(exponent.unsigned_abs())?;
+    let whole = match exponent {
+        0.. => product.checked_mul(power)?,
+        _ if product % power != 0 => return Some(Err(ParseError::TooFine)),
+        _ => product / power,
+    };
+    Some(u64::try_from(whole).map_err(|_| ParseError::TooLarge))
 }
 
 proptest! {
@@ -36,7 +48,43 @@ proptest! {
     }
 
     #[test]
-    fn parsing_near_misses_never_panics(text in "[0-9.]{0,45} ?(ps|us|h|KiB|TiB|bit|Gbit/s|/s)?") {
+    fn decimals_are_exact(
+        digits in any_magnitude(), point in 0usize..30, exponent in -40i32..40, unit in any_magnitude()
+    ) {
+        // `point` digits behind the point, which the exponent makes up for.
+        let padded = format!("{digits:0width$}", width = point + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - point);
+        let written = exponent + point as i32;
+        let text = match point {
+            0 => format!("{whole}e{written} x"),
+            _ => format!("{whole}.{fraction}E{written:+}x"),
+        };
+        let (number, rest) = Decimal::split(&text).expect("a number");
+        prop_assert_eq!(rest, "x");
+        prop_assert_eq!(number.is_zero(), digits == 0);
+        if let Some(expected) = reckoned(digits, exponent, unit) {
+            prop_assert_eq!(number.times(unit), expected, "{} times {}", text, unit);
+        }
+    }
+
+    #[test]
+    fn an_exponent_moves_the_point(
+        number in "[0-9]{1,25}(\\.[0-9]{1,25})?", exponent in -30i32..30, unit in "(ps|us|h)"
+    ) {
+        let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+        // The same number without an exponent.
+        let zeros = "0".repeat(30);
+        let digits = format!("{zeros}{whole}{fraction}{zeros}");
+        let point = (zeros.len() + whole.len()) as i32 + exponent;
+        let (before, behind) = digits.split_at(point as usize);
+        let plain = format!("{before}.{behind}{unit}").parse::<Duration>();
+        prop_assert_eq!(format!("{number}e{exponent} {unit}").parse(), plain);
+    }
+
+    #[test]
+    fn parsing_near_misses_never_panics(
+        text in "[0-9.]{0,45}([eE][-+]?[0-9]{0,22})? ?(ps|us|h|KiB|TiB|bit|Gbit/s|/s)?"
+    ) {
         let _ = text.parse::<Duration>();
         let _ = text.parse::<ByteSize>();
         let _ = text.parse::<Rate>();

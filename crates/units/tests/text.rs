@@ -17,6 +17,24 @@ fn durations_in_every_unit() {
         ("2s", 2_000_000_000_000),
         ("1min", 60_000_000_000_000),
         ("1h", 3_600_000_000_000_000),
+        ("1e-3 s", 1_000_000_000),
+        ("1E3us", 1_000_000_000),
+        ("2.50e+1 ns", 25_000),
+        ("0.00015e4us", 1_500_000),
+        ("150000e-4us", 15_000_000),
+        ("1e-12s", 1),
+        ("0e99999999999999999999 h", 0),
+        ("0e-9", 0),
+        (
+            "0000000000000000000000000000000000000000000000.5e-1us",
+            50_000,
+        ),
+        (
+            "1000000000000000000000000000000000000000000000e-45us",
+            1_000_000,
+        ),
+        ("18446744073709551615ps", u64::MAX),
+        ("1.8446744073709551615e7 s", u64::MAX),
     ] {
         assert_eq!(text.parse(), Ok(Duration::from_ps(ps)), "{text}");
     }
@@ -25,14 +43,30 @@ fn durations_in_every_unit() {
 #[test]
 fn bad_texts_say_why() {
     type Verdict = fn(&ParseError) -> bool;
-    let cases: [(&str, Verdict); 9] = [
+    let cases: [(&str, Verdict); 19] = [
         ("", |e| matches!(e, ParseError::NoNumber)),
         ("us", |e| matches!(e, ParseError::NoNumber)),
         ("-1us", |e| matches!(e, ParseError::NoNumber)),
         (".5us", |e| matches!(e, ParseError::NoNumber)),
         ("5.us", |e| matches!(e, ParseError::NoNumber)),
         ("1.2.3us", |e| matches!(e, ParseError::NoNumber)),
-        ("1e3us", |e| matches!(e, ParseError::UnknownUnit(_))),
+        ("1e3", |e| matches!(e, ParseError::NoUnit(_))),
+        ("1e us", |e| matches!(e, ParseError::UnknownUnit(_))),
+        ("1 e3us", |e| matches!(e, ParseError::UnknownUnit(_))),
+        ("1e3.5us", |e| matches!(e, ParseError::UnknownUnit(_))),
+        ("1e-us", |e| matches!(e, ParseError::NoNumber)),
+        ("1e+", |e| matches!(e, ParseError::NoNumber)),
+        ("1e--3us", |e| matches!(e, ParseError::NoNumber)),
+        ("1e-13s", |e| matches!(e, ParseError::TooFine)),
+        ("1e-99999999999999999999s", |e| {
+            matches!(e, ParseError::TooFine)
+        }),
+        ("1e99999999999999999999s", |e| {
+            matches!(e, ParseError::TooLarge)
+        }),
+        ("18446744073709551616ps", |e| {
+            matches!(e, ParseError::TooLarge)
+        }),
         ("0.0001ns", |e| matches!(e, ParseError::TooFine)),
         ("6000h", |e| matches!(e, ParseError::TooLarge)),
     ];
@@ -41,6 +75,13 @@ fn bad_texts_say_why() {
         assert!(verdict(&error), "{text:?}: {error:?}");
         assert!(!error.to_string().is_empty());
     }
+    assert_eq!("2.5e8 bit/s".parse(), Ok(Rate::from_mbps(250)));
+    assert_eq!("6.4e1KiB".parse(), Ok(ByteSize::from_kib(64)));
+    // 2^-40 TiB and a little less.
+    let byte = "9.094947017729282379150390625e-13 TiB";
+    assert_eq!(byte.parse(), Ok(ByteSize::from_bytes(1)));
+    let less = "9.094947017729282379150390624e-13 TiB";
+    assert_eq!(less.parse::<ByteSize>(), Err(ParseError::TooFine));
     assert_eq!("0bit/s".parse::<Rate>(), Err(ParseError::Zero));
     assert_eq!("1.5".parse::<ByteSize>(), Err(ParseError::TooFine));
 }

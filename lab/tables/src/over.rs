@@ -18,7 +18,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use barewire_units::{ByteSize, Duration, Rate};
+use barewire_units::{ByteSize, Decimal, Duration, Rate};
 use serde::{Deserialize, Serialize};
 
 /// Most values of a sweep.
@@ -107,11 +107,18 @@ impl<'a> Amount<'a> {
     /// Reads `12.5 us`, `7`, `-3`, `1e-4`. A text that has no number in front is none.
     pub fn read(text: &'a str) -> Option<Amount<'a>> {
         let text = text.trim();
-        let is_number = |c: char| c.is_ascii_digit() || ".-+".contains(c);
-        let end = text.find(|c| !is_number(c)).unwrap_or(text.len());
-        let end = end + exponent_len(&text[end..]);
-        let number = text[..end].parse::<f64>().ok()?;
-        let unit = text[end..].trim();
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+        // White space behind a sign.
+        let (number, unit) = Decimal::split(unsigned).ok()?;
+        if !unsigned.starts_with(number.text()) {
+            return None;
+        }
+        let number: f64 = number.text().parse().ok()?;
+        let number = if text.starts_with('-') {
+            -number
+        } else {
+            number
+        };
         let is_unit = unit.is_empty() || unit.starts_with(|c: char| c.is_alphabetic() || c == '%');
         (number.is_finite() && is_unit).then_some(Amount { number, unit })
     }
@@ -122,20 +129,6 @@ impl<'a> Amount<'a> {
             true => Some(self.number),
             false => Some(self.number * ratio(self.unit, unit)?),
         }
-    }
-}
-
-/// The length of the exponent that `text` begins with, as in `e-4` or `E3`; 0 if it begins with
-/// none. An `e` without a digit behind it begins a unit.
-fn exponent_len(text: &str) -> usize {
-    let Some(rest) = text.strip_prefix(['e', 'E']) else {
-        return 0;
-    };
-    let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
-    let digits_len = digits.bytes().take_while(u8::is_ascii_digit).count();
-    match digits_len {
-        0 => 0,
-        _ => text.len() - digits.len() + digits_len,
     }
 }
 
@@ -380,13 +373,14 @@ mod tests {
             ("1e3 us", 1000.0, "us"),
             ("7 e", 7.0, "e"),
             ("7e", 7.0, "e"),
-            ("7e-", 7.0, "e-"),
             ("7 e3", 7.0, "e3"),
         ] {
             assert_eq!(Amount::read(text), Some(Amount { number, unit }), "{text}");
         }
         assert!(Amount::read("1e999").is_none());
         assert!(Amount::read("e3").is_none());
+        assert!(Amount::read("7e-").is_none());
+        assert!(Amount::read("- 7").is_none());
     }
 
     proptest! {

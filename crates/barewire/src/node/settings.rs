@@ -185,20 +185,16 @@ fn parse_spin(text: &str) -> Result<Spin, String> {
     })
 }
 
-/// A whole number with its unit: ns, us, ms or s.
+/// A number with its unit, of whole nanoseconds.
 fn parse_time(text: &str) -> Result<Duration, String> {
-    let units = [
-        ("ns", 1_u64),
-        ("us", 1000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-    ];
-    let in_unit = |(unit, ns): &(&str, u64)| {
-        let number: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
-        number.checked_mul(*ns)
+    let wrong = |why: &dyn std::fmt::Display| {
+        format!("`{text}` is not a time: {why}; examples: 500ns, 20us, 1.5ms, 2s")
     };
-    let found = units.iter().find_map(in_unit).map(Duration::from_nanos);
-    found.ok_or_else(|| format!("`{text}` is not a time; examples: 500ns, 20us, 1ms, 2s"))
+    let time: barewire_units::Duration = text.parse().map_err(|error| wrong(&error))?;
+    match time.as_ps() % 1000 {
+        0 => Ok(Duration::from_nanos(time.as_ns())),
+        _ => Err(wrong(&"not a whole number of nanoseconds")),
+    }
 }
 
 /// What is wrong with a setting, as an error.
@@ -334,7 +330,9 @@ mod tests {
         }
         assert_eq!(parse_time("3 ms"), Ok(Duration::from_millis(3)));
         assert_eq!(parse_time("2s"), Ok(Duration::from_secs(2)));
-        for wrong in ["", "us", "1.5us", "5min", "-1s"] {
+        assert_eq!(parse_time("1.5us"), Ok(Duration::from_nanos(1500)));
+        assert_eq!(parse_time("2e-5 s"), Ok(Duration::from_micros(20)));
+        for wrong in ["", "us", "5", "1.5ns", "-1s", "1e30s"] {
             assert!(parse_time(wrong).is_err(), "{wrong}");
         }
     }

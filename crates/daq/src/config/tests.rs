@@ -203,7 +203,11 @@ fn rates_are_admitted_against_the_line() {
             format!("[flow]\ncontrol = \"{control}\"\nline = \"1 Gbit/s\"\nslot = \"10 ms\"\n");
         format!("{flow}rate = \"{rate}\"\n[parts]\nsources = 4\nbuilders = 2\n")
     };
-    for (control, rate) in [("bucket", "250 Mbit/s"), ("barrel", "1 Gbit/s")] {
+    for (control, rate) in [
+        ("bucket", "250 Mbit/s"),
+        ("bucket", "2.5e8 bit/s"),
+        ("barrel", "1 Gbit/s"),
+    ] {
         assert!(
             Config::parse(&with(control, rate), "a.toml").is_ok(),
             "{control}"
@@ -216,6 +220,9 @@ fn rates_are_admitted_against_the_line() {
           of its line are left: expected flow.rate of at most 250Mbit/s"
         ]
     );
+    let all = |rate| faults(&with("bucket", rate)).join("\n");
+    assert!(all("2.5e-1 bit/s").contains("not a whole number"));
+    assert!(all("1e-Gbit/s").contains("such as 15, 7.9 or 1e-3"));
     assert!(faults(&with("barrel", "2 Gbit/s"))[0].contains("at most 1Gbit/s"));
     assert!(faults(&with("credits", "1 Mbit/s"))[0].contains("sources reserve no rate"));
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use barewire_units::Duration;
+use barewire_units::{Decimal, Duration};
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// A length.
@@ -34,35 +34,21 @@ impl FromStr for Length {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let text = text.trim();
-        let is_number = |c: char| c.is_ascii_digit() || c == '.';
-        let end = text.find(|c| !is_number(c)).unwrap_or(text.len());
-        let (number, unit) = text.split_at(end + exponent_len(&text[end..]));
-        let number: f64 = number
-            .parse()
-            .map_err(|_| "not a length, as in \"10 km\"")?;
-        let unit_mm = match unit.trim() {
+        let no_length = |_| "not a length, as in \"10 km\"";
+        let (number, unit) = Decimal::split(text).map_err(no_length)?;
+        let unit_mm = match unit {
             "km" => 1e6,
             "m" => 1e3,
             "cm" => 10.0,
             "mm" => 1.0,
             _ => return Err("expected km, m, cm or mm behind the number"),
         };
+        let number: f64 = number.text().parse().unwrap_or(f64::INFINITY);
         let mm = number * unit_mm;
         if mm > 1e15 {
             return Err("longer than anything on earth");
         }
         Ok(Self { mm: mm as u64 })
-    }
-}
-
-/// The length of an exponent at the beginning of `text`, `e3` or `e-2`; 0 without one.
-fn exponent_len(text: &str) -> usize {
-    let rest = text.strip_prefix(['e', 'E']).unwrap_or_default();
-    let digits = rest.strip_prefix(['-', '+']).unwrap_or(rest);
-    match digits.bytes().take_while(u8::is_ascii_digit).count() {
-        0 => 0,
-        count => text.len() - digits.len() + count,
     }
 }
 

@@ -63,6 +63,9 @@ fn units_mean_what_tc_means() {
         ("1200bps", 9_600),
         ("125kbps", 1_000_000),
         ("12.5mbps", 100_000_000),
+        ("1e3", 1_000),
+        ("1e8bit", 100_000_000),
+        ("1.25e2kbps", 1_000_000),
     ] {
         assert_eq!(units::rate(text), Rate::new(bps), "{text}");
     }
@@ -72,6 +75,7 @@ fn units_mean_what_tc_means() {
         ("125Kb", 128_000),
         ("125k", 128_000),
         ("1.5K", 1_536),
+        ("15e-1k", 1_536),
         ("1mb", 1 << 20),
         ("1G", 1 << 30),
         ("64Kbit", 8_192),
@@ -98,7 +102,9 @@ fn units_mean_what_tc_means() {
         "0",
         "0.3bit",
         "1xbit",
-        "1e3",
+        "1e-3bit",
+        "1e-bit",
+        "1ebit",
         "1..2",
         "99999999999999999999",
         "1.00000000000000000000000000000000000000000000001",
@@ -260,7 +266,9 @@ fn options(
     each.prop_map(|options| options.concat())
 }
 
-const RATES: &[&str] = &["1bit", "1.5Mbit", "100Mbit", "7kbps", "3Gbit", "1Kibit"];
+const RATES: &[&str] = &[
+    "1bit", "1.5Mbit", "2.5e6bit", "100Mbit", "7kbps", "3Gbit", "1Kibit",
+];
 const SIZES: &[&str] = &["0", "1", "1514", "125Kb", "1mb", "64kbit"];
 const SMALL: &[&str] = &["1", "3", "7"];
 

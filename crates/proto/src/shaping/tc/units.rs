@@ -1,6 +1,6 @@
 //! Numbers, quantities and names as `tc` writes them; see the tables in `tc.rs`.
 
-use barewire_units::{ByteSize, Duration, Rate};
+use barewire_units::{ByteSize, Decimal, Duration, Rate};
 
 use super::super::handle::{Handle, NodeHandle};
 use super::super::u32::NUMBER_MAX;
@@ -13,13 +13,13 @@ pub(super) const NUMBER: &str = "a whole number that fits the field";
 pub(super) const MASK: &str = "a mask in hex that fits the field";
 pub(super) const NODE: &str = "a name such as 800::801 (hex table:bucket:node)";
 
-const KI: u128 = 1 << 10;
-const MI: u128 = 1 << 20;
-const GI: u128 = 1 << 30;
-const TI: u128 = 1 << 40;
+const KI: u64 = 1 << 10;
+const MI: u64 = 1 << 20;
+const GI: u64 = 1 << 30;
+const TI: u64 = 1 << 40;
 
 /// Units of a rate, in bit/s.
-const RATE_UNITS: [(&str, u128); 15] = [
+const RATE_UNITS: [(&str, u64); 15] = [
     ("", 1),
     ("bit", 1),
     ("kbit", 1_000),
@@ -38,7 +38,7 @@ const RATE_UNITS: [(&str, u128); 15] = [
 ];
 
 /// Units of a size, in bytes.
-const SIZE_UNITS: [(&str, u128); 11] = [
+const SIZE_UNITS: [(&str, u64); 11] = [
     ("", 1),
     ("b", 1),
     ("k", KI),
@@ -53,7 +53,7 @@ const SIZE_UNITS: [(&str, u128); 11] = [
 ];
 
 /// Units of a time, in picoseconds.
-const TIME_UNITS: [(&str, u128); 10] = [
+const TIME_UNITS: [(&str, u64); 10] = [
     ("", 1_000_000),
     ("us", 1_000_000),
     ("usec", 1_000_000),
@@ -79,22 +79,15 @@ pub(super) fn time(text: &str) -> Option<Duration> {
 }
 
 /// A decimal number and a unit, as a whole number of the smallest unit.
-fn quantity(text: &str, units: &[(&str, u128)]) -> Option<u64> {
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
-    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-    let (_, scale) = units
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let fraction_scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let whole: u128 = whole.parse().ok()?;
-    let fraction: u128 = fraction.parse().ok()?;
-    let digits = whole.checked_mul(fraction_scale)?.checked_add(fraction)?;
-    let scaled = digits.checked_mul(*scale)?;
-    match scaled % fraction_scale {
-        0 => u64::try_from(scaled / fraction_scale).ok(),
-        _ => None,
+fn quantity(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let (number, unit) = Decimal::split(text).ok()?;
+    if number.text().len() + unit.len() != text.len() {
+        // White space, which a word of tc does not have.
+        return None;
     }
+    let mut units = units.iter();
+    let (_, scale) = units.find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
+    number.times(*scale).ok()
 }
 
 /// A whole number, decimal or with `0x` in hex.

@@ -4,7 +4,7 @@ use barewire_classic::msdl::{BLOCK_CELLS_MAX, InterruptOn};
 use std::ops::RangeInclusive;
 
 use barewire_models::cbn::Stage;
-use barewire_units::Duration;
+use barewire_units::{Decimal, Duration};
 use serde::Deserialize;
 
 use crate::cbn::parameters::Parameters;
@@ -80,12 +80,16 @@ impl TryFrom<String> for Length {
         if text == "measured" {
             return Ok(Self::Measured);
         }
-        let number = |suffix, km| {
-            let number = text.strip_suffix(suffix)?.trim_end().parse::<f64>().ok()?;
-            Some(number * km)
+        let km = || {
+            let (number, unit) = Decimal::split(text).ok()?;
+            let number: f64 = number.text().parse().ok()?;
+            match unit {
+                "km" => Some(number),
+                "m" => Some(number * 1e-3),
+                _ => None,
+            }
         };
-        let km = number("km", 1.0).or_else(|| number("m", 1e-3));
-        match km {
+        match km() {
             Some(km) if km.is_finite() && km > 0.0 => Ok(Self::Km(km)),
             _ => Err(format!(
                 "{text:?} is no length: expected \"measured\", \"10 km\" or \"800 m\""
