@@ -22,6 +22,11 @@ impl Rotation {
         }
     }
 
+    /// Whether the token was early when it came last, which was at `seen`.
+    pub(super) fn was_early(&self, seen: Instant) -> bool {
+        self.late_count == 0 && self.expires == seen.saturating_add(self.ttrt)
+    }
+
     /// Counts what is over by `now`. A token at the very instant is still early, with no THT.
     fn advance(&mut self, now: Instant) {
         let overdue = now.saturating_duration_since(self.expires);

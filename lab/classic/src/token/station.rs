@@ -309,6 +309,31 @@ impl Station {
         }
     }
 
+    /// Whether it waits for the token, has nothing to send, and the token was early when it came last. So it will be
+    /// the next time, if that is within TTRT.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let waits = self.state == State::Waiting && self.actions.is_empty();
+        waits && self.waiting() == 0 && self.rotation.was_early(self.token_seen)
+    }
+
+    /// So many tokens have come and gone while it was idle, one each `rotation`, which is at most TTRT, and the last
+    /// at `last`: it is as if [`Station::handle_frame`] had been called for each. For whoever leaves the turns of an
+    /// idle ring out.
+    pub fn handle_idle_tokens(&mut self, last: Instant, rotation: Duration, tokens: u64) {
+        let ttrt = self.config.budget.ttrt;
+        if tokens == 0 {
+            return;
+        }
+        self.advance(last);
+        self.rotation = Rotation::start(self.now, ttrt);
+        self.tht = ttrt.saturating_sub(rotation);
+        self.synchronous_left = self.config.synchronous;
+        self.token_seen = self.now;
+        self.stats.tokens += tokens;
+        self.expect_token();
+    }
+
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }

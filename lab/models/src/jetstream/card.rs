@@ -15,7 +15,7 @@ use barewire_classic::token::{
 };
 use barewire_formats::atm::Vc;
 use barewire_formats::jetstream::link::Fill;
-use barewire_formats::jetstream::{FrameRepr, Kind};
+use barewire_formats::jetstream::{FrameRepr, Kind, RID_MASTER};
 use barewire_units::{ByteSize, Duration, Instant};
 
 use super::{Clocks, Elastic};
@@ -213,6 +213,49 @@ impl Card {
         }
         self.station.handle_timer(now);
         self.act();
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub fn config(&self) -> CardConfig {
+        self.config
+    }
+
+    /// Whether it has nothing to do but to pass tokens on, and when it next does, if one is on its way through
+    /// the data path.
+    #[must_use]
+    pub fn idle(&self) -> Option<Option<Instant>> {
+        if !self.station.is_idle() || !self.outputs.is_empty() {
+            return None;
+        }
+        match (self.path.front(), self.path.len()) {
+            (None, _) => Some(None),
+            (Some((due, signal)), 1) if signal.is_token() => Some(Some(*due)),
+            _ => None,
+        }
+    }
+
+    /// So many tokens have passed it while it was idle, one each `rotation`, and its MAC has heard the last at `last`:
+    /// see [`Station::handle_idle_tokens`]. None is on its way through it any more.
+    pub fn handle_idle_tokens(&mut self, last: Instant, rotation: Duration, tokens: u64) {
+        if tokens == 0 {
+            return;
+        }
+        self.path.clear();
+        if let Some(elastic) = &mut self.elastic {
+            // Of those before nothing is left in the buffer, which has room for a token whatever the clocks.
+            let token = FrameRepr::token(RID_MASTER);
+            let passed = elastic.pass(last, token.buffer_len() as u64 / WORD_BYTES);
+            debug_assert!(passed.is_ok());
+        }
+        self.station.handle_idle_tokens(last, rotation, tokens);
+    }
+
+    /// The token, as it leaves this card.
+    #[must_use]
+    pub fn token(&self) -> Signal {
+        let rid = self.station.rid().unwrap_or(RID_MASTER);
+        Signal::Frame(Transit::new(FrameRepr::token(rid), 0))
     }
 
     /// The next thing that it does.

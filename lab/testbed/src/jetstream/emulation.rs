@@ -8,8 +8,8 @@
 //! receive  interrupt, then data: driver, IP and TCP, the program wakes, system call, copy.   No data: an
 //!          acknowledgement's input
 //! ```
-//! A packet without data is one of TCP with headers only. The ring goes round for ever; whoever drives it need not look
-//! while no packet is inside.
+//! A packet without data is one of TCP with headers only. Turns of the token round an idle ring are left out while no packet
+//! is inside, and made up for when the next is taken (`lan/idle.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -150,6 +150,9 @@ impl Emulation {
         };
         let mut sim = Simulator::new();
         carrying.up = Network::start(&mut carrying, &mut sim)?;
+        if let Some(lan) = carrying.network.medium.lan_mut() {
+            lan.let_rest();
+        }
         Ok(Self {
             sim,
             carrying,
@@ -173,6 +176,17 @@ impl World for Carrying {
             Happens::Host(host) => self.done(usize::from(host), sim),
         }
         self.look(sim);
+        let is_token = matches!(event, Happens::Net(NetEvent::Card(..)));
+        if is_token && self.hosts.iter().all(Host::rests) {
+            self.network.rest(sim);
+        }
+    }
+}
+
+impl Host {
+    /// Whether it does nothing, and nothing waits for it.
+    fn rests(&self) -> bool {
+        self.doing.is_none() && self.arrived.is_empty()
     }
 }
 
@@ -212,8 +226,7 @@ impl Carrying {
 
     /// Nothing is inside but what was lost.
     fn is_over(&mut self) {
-        let rests = |host: &Host| host.doing.is_none() && host.arrived.is_empty();
-        if self.network.traffic.on_their_way == 0 && self.hosts.iter().all(rests) {
+        if self.network.traffic.on_their_way == 0 && self.hosts.iter().all(Host::rests) {
             self.stations.is_over();
             // Those that were lost.
             self.packets.clear();
@@ -278,11 +291,11 @@ impl Carrying {
     }
 
     /// Where the token was last, of all stations.
-    fn token(&self) -> Option<usize> {
+    fn token(&self, now: Instant) -> Option<usize> {
         match &self.network.medium {
-            Medium::Rings(lan) if self.has_one_ring => lan.token_at(),
+            Medium::Rings(lan) if self.has_one_ring => lan.token_at(now),
             // The unit, which is before the first, is no station here.
-            Medium::Joined(joined) => joined.lan.token_at()?.checked_sub(1),
+            Medium::Joined(joined) => joined.lan.token_at(now)?.checked_sub(1),
             Medium::Rings(_) | Medium::Atm(_) => None,
         }
     }
@@ -298,14 +311,15 @@ impl Carries for Carrying {
     }
 
     fn begin(&mut self, station: usize, sim: &mut Simulator<Happens>) {
+        self.network.go_on(sim);
         self.operate(station, sim);
     }
 
-    fn view(&self, _now: Instant) -> View {
+    fn view(&self, now: Instant) -> View {
         let count = self.hosts.len();
         let place = |station: usize| station as f64 / count as f64;
         let traffic = &self.network.traffic;
-        let token = self.token();
+        let token = self.token(now);
         View {
             what: match &self.network.medium {
                 Medium::Joined(_) => "the station of the ring that had the token last",
@@ -341,5 +355,7 @@ const _: () = assert!(aal5::pdu_bytes(MTU_BYTES_MAX + SNAP.len()) <= 65_568);
 
 #[cfg(test)]
 mod interworking_tests;
+#[cfg(test)]
+mod rest_tests;
 #[cfg(test)]
 mod tests;

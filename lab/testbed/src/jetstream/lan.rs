@@ -34,6 +34,10 @@ use barewire_wire::capture::exported::JETSTREAM;
 use super::traffic::{Happening, Message, NetEvent, Spread, Traffic, Why, exported};
 use crate::error::SystemError;
 use crate::experiment::LinkCapture;
+use rest::Rest;
+
+mod idle;
+mod rest;
 
 /// How often a line repeats its fill; any time below that of a rotation will do.
 const FILL_PERIOD: Duration = Duration::from_us(5);
@@ -91,6 +95,9 @@ pub struct Lan {
     pub measure_from: Instant,
     pub tokens_lost: u64,
     pub links: Vec<LinkCapture>,
+    has_noise: bool,
+    /// Of idle rings, if turns of their tokens may be left out.
+    rest: Option<Rest>,
 }
 
 impl Lan {
@@ -149,6 +156,8 @@ impl Lan {
             measure_from: Instant::MAX,
             tokens_lost: 0,
             links: (0..recorded).map(link).collect(),
+            has_noise: plan.errors_per_gigabit > 0,
+            rest: None,
         })
     }
 
@@ -163,10 +172,13 @@ impl Lan {
         stations.all(|station| station.card.is_up())
     }
 
-    /// The station of the first ring that had the token last.
-    pub fn token_at(&self) -> Option<usize> {
+    /// The station of the first ring that had the token last, seen at `now`.
+    pub fn token_at(&self, now: Instant) -> Option<usize> {
         let stations = self.rings.first()?.iter().enumerate();
-        let seen = stations.filter_map(|(number, station)| Some((station.token?, number)));
+        let seen = stations.filter_map(|(number, station)| {
+            let last = station.token?;
+            Some((last + self.left_out(last, now).0, number))
+        });
         seen.max().map(|(_, number)| number)
     }
 
@@ -200,6 +212,7 @@ impl Lan {
         traffic: &mut Traffic,
         sim: &mut Simulator<E>,
     ) {
+        self.go_on(sim);
         let message = &traffic.messages[index];
         let (from, repr) = (self.place(message.from), self.headers(message));
         let class = message.class;
@@ -236,6 +249,7 @@ impl Lan {
         traffic: &mut Traffic,
         sim: &mut Simulator<E>,
     ) {
+        self.go_on(sim);
         let class = traffic.messages[index].class;
         let card = &mut self.rings[0][0].card;
         if card.offer(sim.now(), index as u64, class, repr).is_err() {
@@ -316,8 +330,12 @@ impl Lan {
 
     fn token(&mut self, place: Place, now: Instant) {
         let seen = &mut self.rings[place.ring][place.station].token;
-        if let Some(before) = seen.replace(now).filter(|_| now >= self.measure_from) {
+        let before = seen.replace(now);
+        if let Some(before) = before.filter(|_| now >= self.measure_from) {
             self.rotations.add(now - before);
+        }
+        if let Some(rest) = &mut self.rest {
+            rest.count(place.ring, before.map(|before| now - before));
         }
     }
 
@@ -488,6 +506,7 @@ impl Lan {
         traffic: &mut Traffic,
         sim: &mut Simulator<E>,
     ) {
+        self.go_on(sim);
         let it = &traffic.messages[message];
         let to = self.place(it.to);
         let vc = vc_of(to.station, STATION_NUMBERS + it.from as u16);

@@ -138,6 +138,22 @@ impl Network {
         self.traffic.on_their_way == 0 && !left
     }
 
+    /// Leaves turns of idle rings out, while nothing is on its way.
+    pub fn rest<E: Event + From<NetEvent>>(&mut self, sim: &mut Simulator<E>) {
+        if self.is_idle() {
+            if let Some(lan) = self.medium.lan_mut() {
+                lan.rest(sim);
+            }
+        }
+    }
+
+    /// Something is about to be sent: no turn is left out from here on.
+    pub fn go_on<E: Event + From<NetEvent>>(&mut self, sim: &mut Simulator<E>) {
+        if let Some(lan) = self.medium.lan_mut() {
+            lan.go_on(sim);
+        }
+    }
+
     /// What was recorded.
     pub fn take_links(&mut self) -> Vec<LinkCapture> {
         match &mut self.medium {
