@@ -1,13 +1,15 @@
 //! A Jetstream ring, several at a switch, or one with an ATM switch beyond an interworking unit, that carry packets from outside: each IP packet is a PDU of AAL5 behind LLC/SNAP, in one
 //! frame, as each segment is in the experiment `afterburner`. On ATM it is cells.
 //!
-//! The hosts have the costs of the Afterburner and its single-copy stack, for one operation at a time, what has come
-//! before what is to be sent:
+//! The hosts have the costs of the Afterburner and its single-copy stack, for one operation at a time:
 //! ```text
 //! send     data: system call, copy to the card, TCP, IP and driver.   No data: an acknowledgement's output
 //! receive  interrupt, then data: driver, IP and TCP, the program wakes, system call, copy.   No data: an
 //!          acknowledgement's input
 //! ```
+//! If packets have come and others are to be sent, the host does one of each in turn, as its programs share the processor.
+//! What has come lies in blocks of the card until the host has copied it. A frame that finds too few free ones is lost.
+//!
 //! A packet without data is one of TCP with headers only. Turns of the token round an idle ring are left out while no packet
 //! is inside, and made up for when the next is taken (`lan/idle.rs`).
 
@@ -20,6 +22,7 @@ use barewire_models::afterburner::{Costs, Stack};
 use barewire_units::{Duration, Instant};
 
 use super::net::{Happening, Medium, NetEvent, Network};
+use super::parameters::Parameters;
 use crate::emulation::{
     self, Carries, HostEra, Losses, SNAP, Stations, View, Wanted, is_acknowledgement,
 };
@@ -43,10 +46,34 @@ pub(super) struct Made {
     pub stations: usize,
     /// Frames that a card queues.
     pub queue_frames: usize,
+    pub card: CardBlocks,
     pub costs: Costs,
     /// Not several at a switch.
     pub has_one_ring: bool,
     pub description: String,
+}
+
+/// The memory of a card for what comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CardBlocks {
+    blocks: usize,
+    block_bytes: usize,
+}
+
+impl CardBlocks {
+    pub(super) fn of(parameters: &Parameters) -> Self {
+        let card = &parameters.card;
+        Self {
+            blocks: usize::from(card.blocks),
+            // Cannot fail: blocks are as large as segments.
+            block_bytes: card.block.as_usize().unwrap_or(usize::MAX).max(1),
+        }
+    }
+
+    /// Blocks that a packet takes.
+    fn of_packet(self, packet: &[u8]) -> usize {
+        (SNAP.len() + packet.len()).div_ceil(self.block_bytes)
+    }
 }
 
 /// A ring that carries packets.
@@ -84,6 +111,10 @@ enum Doing {
 struct Host {
     doing: Option<Doing>,
     arrived: VecDeque<Vec<u8>>,
+    /// Blocks of its card that hold what has arrived and what it receives.
+    blocks: usize,
+    /// What it did last: received, not sent.
+    received: bool,
     /// Frames in the queue of its card.
     queued: usize,
 }
@@ -95,6 +126,8 @@ pub(super) struct Carrying {
     /// Packets on the ring, by message.
     packets: BTreeMap<usize, Vec<u8>>,
     queue_frames: usize,
+    card: CardBlocks,
+    without_block: u64,
     /// `None` if they take no time.
     costs: Option<Costs>,
     /// `None` if the network itself loses what is lost at random.
@@ -141,6 +174,8 @@ impl Emulation {
             hosts: (0..made.stations).map(|_| Host::default()).collect(),
             packets: BTreeMap::new(),
             queue_frames: made.queue_frames,
+            card: made.card,
+            without_block: 0,
             costs: (wanted.host_era == HostEra::Plan).then_some(made.costs),
             losses,
             lost_frames: 0,
@@ -220,7 +255,17 @@ impl Carrying {
             self.lost_frames += 1;
             return self.is_over();
         }
-        self.hosts[to].arrived.extend(packet);
+        let Some(packet) = packet else {
+            return;
+        };
+        let blocks = self.card.of_packet(&packet);
+        let host = &mut self.hosts[to];
+        if host.blocks + blocks > self.card.blocks {
+            self.without_block += 1;
+            return self.is_over();
+        }
+        host.blocks += blocks;
+        host.arrived.push_back(packet);
         self.operate(to, sim);
     }
 
@@ -240,16 +285,22 @@ impl Carrying {
             return;
         }
         let has_room = host.queued < self.queue_frames;
-        let (doing, which) = if let Some(packet) = host.arrived.pop_front() {
-            (Doing::Receive(packet), 1)
-        } else if let (true, Some((to, _))) = (has_room, self.stations.waiting(number)) {
-            let Some(packet) = self.stations.begin(number) else {
-                return;
-            };
+        let waiting = self.stations.waiting(number).filter(|_| has_room);
+        let to = waiting.map(|(to, _)| to);
+        // In turns, if there is something of both.
+        let may_send = host.received || host.arrived.is_empty();
+        let begun = match to.filter(|_| may_send) {
+            Some(to) => self.stations.begin(number).map(|packet| (to, packet)),
+            None => None,
+        };
+        let (doing, which) = if let Some((to, packet)) = begun {
             (Doing::Send { to, packet }, 0)
+        } else if let Some(packet) = host.arrived.pop_front() {
+            (Doing::Receive(packet), 1)
         } else {
             return;
         };
+        host.received = matches!(doing, Doing::Receive(_));
         let (Doing::Send { packet, .. } | Doing::Receive(packet)) = &doing;
         let costs = self.costs.as_ref();
         let time = costs.map_or(Duration::ZERO, |costs| costs_of(costs, packet)[which]);
@@ -262,6 +313,7 @@ impl Carrying {
         match self.hosts[number].doing.take() {
             None => {}
             Some(Doing::Receive(packet)) => {
+                self.hosts[number].blocks -= self.card.of_packet(&packet);
                 // In the time of the outside.
                 let now = Instant::ORIGIN + sim.now().saturating_duration_since(self.up);
                 self.stations.give(now, number, packet);
@@ -337,7 +389,10 @@ impl Carries for Carrying {
                     ("frames on their way", traffic.on_their_way),
                     ("frames lost", self.lost_frames),
                 ],
-            },
+            }
+            .into_iter()
+            .chain([("frames that found no block in a card", self.without_block)])
+            .collect(),
         }
     }
 

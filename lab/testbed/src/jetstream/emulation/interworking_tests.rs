@@ -256,6 +256,64 @@ fn a_full_unit_loses_whole_packets() {
     assert_eq!(counts(&*network)["cells without room in the switch"], 0);
 }
 
+/// Two hosts with more to send than they can: each sends and receives a packet in turn, so that both ways get the same, and
+/// what waits is bounded by queues and cards.
+#[test]
+fn hosts_at_their_limit_serve_both_ways() {
+    let wanted = Wanted {
+        host_era: HostEra::Plan,
+        ..WANTED
+    };
+    let made = with_setting(&[], |setting| interworking::emulated(setting, &wanted));
+    let costs = made.expect("a network").costs;
+    let [send, receive] = costs_of(&costs, &packet(0, 1_476));
+    let time = Duration::from_ms(300);
+    let most = time / (send + receive);
+    // 100 Mbit/s.
+    let gap = Duration::from_us(118);
+    for ends in [(0, 4), (0, 1), (4, 5)] {
+        let mut network = network(&wanted);
+        let mut inside = 0;
+        for number in 0..time / gap {
+            let at = Instant::ORIGIN + gap * number;
+            network.send(at, ends.0, ends.1, packet(2 * number, 1_476));
+            network.send(at + gap / 3, ends.1, ends.0, packet(2 * number + 1, 1_476));
+            inside = inside.max(network.account().inside);
+        }
+        let got = std::iter::from_fn(|| network.poll()).fold([0_u64; 2], |mut got, left| {
+            got[usize::from(left.station == ends.0)] += 1;
+            got
+        });
+        for got in got {
+            let is_near = |got: u64| got * 100 > most * 93 && got <= most + 1;
+            assert!(is_near(got), "{ends:?}: {got} of {most}");
+        }
+        // Two queues of 50, two cards of 32, and what is on its way.
+        assert!(inside < 2 * (50 + 32 + 10), "{inside}");
+        assert!(network.account().adds_up());
+    }
+}
+
+/// A card has 32 blocks: of frames that all come at once, so many are kept.
+#[test]
+fn a_card_without_a_free_block_loses_the_frame() {
+    let mut network = network(&Wanted {
+        host_era: HostEra::Plan,
+        ..WANTED
+    });
+    // Three hosts send to one as fast as they can: 107 us for each packet, of which it takes 197.
+    for number in 0..120_u64 {
+        let from = 1 + (number % 3) as u16;
+        network.send(at_us(40 * number), from, 0, packet(number, 1_476));
+    }
+    network.run_to(at_us(100_000));
+    let account = network.account();
+    assert!(account.adds_up() && account.inside == 0, "{account:?}");
+    let lost = counts(&*network)["frames that found no block in a card"];
+    assert!(lost > 0, "{account:?}");
+    assert_eq!((account.lost_under_way, account.lost_queue_full), (lost, 0));
+}
+
 #[test]
 fn stations_are_as_many_as_the_plan_says() {
     let refused = |changes: &[(&str, &str)], stations: u16, reason: &str| {

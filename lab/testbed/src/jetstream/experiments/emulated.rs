@@ -3,7 +3,7 @@
 use barewire_units::{Duration, Rng};
 use serde::Deserialize;
 
-use super::super::emulation::Made;
+use super::super::emulation::{CardBlocks, Made};
 use super::super::parameters::Parameters;
 use super::common::Rings;
 use crate::emulation::Wanted;
@@ -37,6 +37,7 @@ pub(in crate::jetstream) fn emulated(
         network,
         stations,
         queue_frames: parameters.ring.queue_frames,
+        card: CardBlocks::of(&parameters),
         costs: parameters.host,
         has_one_ring: true,
         description: format!(

@@ -6,7 +6,7 @@ use barewire_units::{ByteSize, Duration, Rate, Rng};
 use std::ops::RangeInclusive;
 
 use super::super::cells::{Cells, CellsPlan};
-use super::super::emulation::Made;
+use super::super::emulation::{CardBlocks, Made};
 use super::super::joined::{Joined, JoinedPlan};
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::net::{Medium, Network};
@@ -130,6 +130,7 @@ pub(in crate::jetstream) fn emulated(
         network: network(joined, true),
         stations: hosts,
         queue_frames: parameters.ring.queue_frames,
+        card: CardBlocks::of(&parameters),
         costs: parameters.host,
         has_one_ring: false,
         description: format!(

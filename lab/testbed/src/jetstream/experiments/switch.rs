@@ -6,7 +6,7 @@ use barewire_models::jetstream::{Division, SwitchConfig};
 use barewire_units::{ByteSize, Duration, Rate, Rng};
 use std::ops::RangeInclusive;
 
-use super::super::emulation::Made;
+use super::super::emulation::{CardBlocks, Made};
 use super::super::lan::HOSTS_MAX;
 use super::super::load::{self, Gap, LoadPlan, LoadRecord, Source};
 use super::super::parameters::Parameters;
@@ -113,6 +113,7 @@ pub(in crate::jetstream) fn emulated(
         network,
         stations: hosts,
         queue_frames: parameters.ring.queue_frames,
+        card: CardBlocks::of(&parameters),
         costs: parameters.host,
         has_one_ring: false,
         description: format!(
