@@ -13,6 +13,9 @@ use barewire_hostile::users::{self, OTHER};
 use barewire_hostile::wait;
 use barewire_sys::process::{SpawnOpts, spawn_with};
 
+#[path = "../../../crates/sockets/tests/built/mod.rs"]
+mod built;
+
 /// What nobody may be kept waiting longer for: with most attacks it was for ever, or minutes.
 const LONGEST: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,18 +39,16 @@ fn program() -> &'static Path {
     })
 }
 
-/// The library: from the environment, or where cargo builds it.
+/// The library: from the environment, or built from the present sources.
 fn library() -> &'static Path {
-    static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| {
-        let name = "libbarewire_sockets.so";
-        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
-        let places = std::env::var_os("BAREWIRE_PRELOAD_LIB")
-            .map(PathBuf::from)
-            .into_iter()
-            .chain(["release", "debug"].map(|profile| built.join(profile).join(name)));
-        let found = places.into_iter().find(|file| file.is_file());
-        found.expect("build the library: cargo build --release -p barewire-sockets")
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        if let Some(path) = std::env::var_os("BAREWIRE_PRELOAD_LIB") {
+            return path.into();
+        }
+        let test = std::env::current_exe().expect("this test");
+        let folder = test.ancestors().nth(2).expect("the folder of a profile");
+        built::build(folder).unwrap_or_else(|error| panic!("{error}"))
     })
 }
 

@@ -12,6 +12,7 @@ use crate::{CannotRun, KERNEL, KernelHost, OTHER, join_hosts};
 use barewire_sys::netns::NetNamespace;
 use barewire_tcp::path::{CHANCE_ONE, PathConfig};
 use std::fmt;
+use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -227,12 +228,12 @@ fn command(stack: Stack, program: &str) -> Result<Command, CannotRun> {
     let own = std::env::current_exe()?;
     let built = own.ancestors().nth(2).unwrap_or(Path::new("."));
     let barewire = built.join("barewire");
-    if !barewire.exists() || !built.join("libbarewire_sockets.so").exists() {
-        return Err(CannotRun(
-            "there is no command of this build: `cargo build -p barewire-cli -p barewire-sockets`, with \
-             `--release` if this has it"
-                .to_owned(),
-        ));
+    for file in [&barewire, &built.join("libbarewire_sockets.so")] {
+        if let Some(what) = fault_of(file)? {
+            return Err(CannotRun(format!(
+                "{what}: `cargo build -p barewire-cli -p barewire-sockets`, with `--release` if this has it"
+            )));
+        }
     }
     Ok(match (stack, program) {
         (Stack::Kernel, "barewire") => Command::new(barewire),
@@ -243,6 +244,26 @@ fn command(stack: Stack, program: &str) -> Result<Command, CannotRun> {
             command
         }
     })
+}
+
+/// Why what cargo has built at `file` is not of the present sources, if it is not: cargo lists those beside it.
+fn fault_of(file: &Path) -> io::Result<Option<String>> {
+    if !file.exists() {
+        return Ok(Some("there is no command of this build".to_owned()));
+    }
+    let built = file.metadata()?.modified()?;
+    let list = fs::read_to_string(file.with_extension("d"))?;
+    // `built: source source`, and a space in a name behind a backslash.
+    let list = list.replace("\\ ", "\0");
+    for source in list.split_whitespace().skip(1) {
+        let source = PathBuf::from(source.replace('\0', " "));
+        let modified = source.metadata().and_then(|it| it.modified());
+        if modified.map_or(true, |modified| modified > built) {
+            let (file, source) = (file.display(), source.display());
+            return Ok(Some(format!("{file} is older than {source}")));
+        }
+    }
+    Ok(None)
 }
 
 /// Starts a server, and waits for a line of it with `word`.

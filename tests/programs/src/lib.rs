@@ -11,7 +11,7 @@
 //!
 //! | Variable | Meaning |
 //! |---|---|
-//! | `BAREWIRE_PRELOAD_LIB` | the library; else it is looked for beside the tests |
+//! | `BAREWIRE_PRELOAD_LIB` | the library; else it is built from the present sources, with the profile of the tests |
 //! | `BAREWIRE_PROGRAMS_MODES` | only these modes: `plain,preloaded,server-only,client-only` |
 //! | `BAREWIRE_PROGRAMS_LONG` | `1`: larger amounts and all modules |
 //! | `BAREWIRE_PROGRAMS_KEEP` | `1`: keep the folders of what passed too |
@@ -25,6 +25,7 @@
 //! ports: which TCP ports are in use
 //! installed: programs that are installed here
 //! compiled: the C programs of this crate
+//! crates/sockets/tests/built: the preload library, built from the present sources
 //! library: where the preload library is
 //! report: what the library says at the exit of a process
 //! why: what the library says of each connection

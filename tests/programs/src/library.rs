@@ -1,15 +1,19 @@
 //! Where the preload library is.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-const NAME: &str = "libbarewire_sockets.so";
+#[path = "../../../crates/sockets/tests/built/mod.rs"]
+mod built;
+
 const VARIABLE: &str = "BAREWIRE_PRELOAD_LIB";
 
-/// The library, from the environment or from where cargo builds.
+/// The library, from the environment, or built from the present sources.
 ///
 /// # Errors
-/// Says where it was looked for.
+/// Why there is none.
 pub(crate) fn find() -> Result<PathBuf, String> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     if let Some(file) = std::env::var_os(VARIABLE) {
         let file = PathBuf::from(file);
         return file
@@ -18,33 +22,15 @@ pub(crate) fn find() -> Result<PathBuf, String> {
             .ok_or_else(|| format!("{VARIABLE}={}: no such file", file.display()));
     }
     let test = std::env::current_exe().map_err(|e| e.to_string())?;
-    let places = beside(&test);
-    let found = places.iter().find(|file| file.is_file()).cloned();
-    found.ok_or_else(|| {
-        let places: Vec<_> = places
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect();
-        format!(
-            "no {NAME} at {}: build it with `cargo build -p barewire-sockets`, set {VARIABLE}, \
-             or run only `BAREWIRE_PROGRAMS_MODES=plain`",
-            places.join(" or ")
-        )
-    })
+    let folder = profile_folder(&test).ok_or("this test is not where cargo puts tests")?;
+    let built = BUILT.get_or_init(|| built::build(folder));
+    let plain = |error| format!("{error} (or run only `BAREWIRE_PROGRAMS_MODES=plain`)");
+    built.clone().map_err(plain)
 }
 
-/// Where the library is for a test at `<target>/<profile>/deps/<test>`: of the same profile
-/// if there is one, else of another.
-fn beside(test: &Path) -> Vec<PathBuf> {
-    let Some(profile) = test.parent().and_then(Path::parent) else {
-        return Vec::new();
-    };
-    let mut places = vec![profile.join(NAME)];
-    if let Some(target) = profile.parent() {
-        places.extend(["release", "debug"].map(|other| target.join(other).join(NAME)));
-    }
-    places.dedup();
-    places
+/// The folder of the profile of a test at `<target>/<profile>/deps/<test>`.
+fn profile_folder(test: &Path) -> Option<&Path> {
+    test.parent().and_then(Path::parent)
 }
 
 #[cfg(test)]
@@ -52,9 +38,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_own_profile_comes_first() {
-        let places = beside(Path::new("/t/debug/deps/programs-0"));
-        assert_eq!(places[0], Path::new("/t/debug/libbarewire_sockets.so"));
-        assert!(places.contains(&PathBuf::from("/t/release/libbarewire_sockets.so")));
+    fn the_library_is_of_the_profile_of_the_test() {
+        let folder = profile_folder(Path::new("/t/debug/deps/programs-0"));
+        assert_eq!(folder, Some(Path::new("/t/debug")));
     }
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-const LIBRARY: &str = "libbarewire_sockets.so";
+#[path = "../../../sockets/tests/built/mod.rs"]
+mod built;
 
 /// The command, without settings of whoever runs the tests.
 pub fn barewire(arguments: &[&str]) -> Command {
@@ -22,29 +23,14 @@ pub fn barewire(arguments: &[&str]) -> Command {
     command
 }
 
-/// The library: as the environment says, beside the command, or built now.
+/// The library: as the environment says, or built from the present sources, however old what lies there is.
 pub fn library() -> &'static Path {
-    static FOUND: OnceLock<PathBuf> = OnceLock::new();
-    FOUND.get_or_init(|| {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
         if let Some(path) = std::env::var_os("BAREWIRE_PRELOAD_LIB") {
             return path.into();
         }
         let folder = Path::new(env!("CARGO_BIN_EXE_barewire")).parent().unwrap();
-        let mut places = ["", "../release", "../debug"]
-            .map(|place| folder.join(place).join(LIBRARY))
-            .into_iter();
-        places.find(|path| path.is_file()).unwrap_or_else(|| {
-            let target = folder.parent().unwrap();
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo
-                .args(["build", "--quiet", "-p", "barewire-sockets", "--target-dir"])
-                .arg(target);
-            let status = cargo
-                .current_dir(env!("CARGO_MANIFEST_DIR"))
-                .status()
-                .unwrap();
-            assert!(status.success(), "the library is not built");
-            target.join("debug").join(LIBRARY)
-        })
+        built::build(folder).unwrap_or_else(|error| panic!("{error}"))
     })
 }
