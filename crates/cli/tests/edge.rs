@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 
 use common::barewire;
 use place::{
-    BRIDGE, Folder, LONG, PEER, Place, Running, accept, finish, hello, said, send, start, text, web,
+    BRIDGE, Folder, LONG, PEER, Place, Running, accept, finish, gateway_of, hello, said, send,
+    start, text, web,
 };
 use rustix::process::Signal;
 
@@ -160,18 +161,6 @@ except OSError as error:
 
 fn waits(place: &Place, at: SocketAddr) -> Running {
     place.python(&WAITS.replace("PORT", &at.port().to_string()))
-}
-
-/// The process id of a program's gateway.
-fn gateway_of(program: u32) -> i32 {
-    let wanted = format!("--program={program}");
-    let found = std::fs::read_dir("/proc").unwrap().flatten().find(|entry| {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let mut words = line.split(|&byte| byte == 0);
-        words.any(|word| word == wanted.as_bytes())
-    });
-    let found = found.expect("a gateway").file_name();
-    found.to_string_lossy().parse().expect("a process id")
 }
 
 fn kill(pid: i32) {

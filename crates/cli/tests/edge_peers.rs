@@ -8,16 +8,17 @@ mod skip;
 #[path = "common/wait.rs"]
 mod wait;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 
 use barewire_sys::loopback::Pending;
 use barewire_sys::netns::NetNamespace;
 use common::barewire;
 use place::{
-    BRIDGE_V6, Folder, LONG, PEER, PEER_V6, Place, Running, accept, finish, hello, said, send,
-    start, text,
+    BRIDGE, BRIDGE_V6, Folder, LONG, PEER, PEER_V6, Place, Running, accept, finish, gateway_of,
+    hello, said, send, start, text,
 };
 use rustix::process::Signal;
 
@@ -216,6 +217,104 @@ fn a_bridge_that_is_stopped_holds_up_nothing_else() {
     assert!(is_ok, "{error}");
     hello(&mut stream);
     hello(&mut accept(&listener));
+    assert!(wait::ended(&mut program.0, LONG).success());
+}
+
+/// While the bridge is stopped, and another host has just connected: what the gateway is asked about another connection
+/// is answered.
+const ACCEPTS: &str = "
+import socket, sys, time
+at = ('10.77.0.1', int(sys.argv[1]))
+server = socket.create_server(('0.0.0.0', 0))
+one = socket.create_connection(at)
+print(server.getsockname()[1], flush=True)
+server.accept()
+print('first', flush=True)
+sys.stdin.readline()
+until = time.monotonic() + 0.5
+while (begun := time.monotonic()) < until:
+    assert one.getpeername() == at, one.getpeername()
+    assert time.monotonic() - begun < 1
+print('ok', flush=True)
+# It goes on where it was, and so does the other host.
+one.sendall(b'hello')
+server.accept()[0].sendall(b'hello')
+";
+
+/// Stops a process, and waits until it stands.
+fn stop(pid: i32) {
+    send(pid, Signal::STOP);
+    wait::until(LONG, || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        // The state is behind the name, which is in brackets.
+        let state = stat
+            .rsplit(") ")
+            .next()
+            .and_then(|rest| rest.chars().next());
+        match state {
+            Some('T') => Ok(()),
+            other => Err(format!("process {pid} has state {other:?}")),
+        }
+    });
+}
+
+/// A socket that has begun to connect.
+fn begin_connect(to: SocketAddr) -> OwnedFd {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None);
+    let socket = socket.expect("a socket");
+    let error = connect(&socket, &to).expect_err("nobody has answered yet");
+    assert_eq!(error, rustix::io::Errno::INPROGRESS);
+    socket
+}
+
+#[test]
+fn a_bridge_that_is_stopped_holds_up_no_listener() {
+    const NAME: &str = "a_bridge_that_is_stopped_holds_up_no_listener";
+    let Some(place) = Place::with(NAME, &["python3"]) else {
+        return;
+    };
+    let (listener, at) = place.listener();
+    let mut program = place.edge(&["python3", "-c", ACCEPTS, &at.port().to_string()]);
+    let mut one = accept(&listener);
+    let mut out = BufReader::new(program.0.stdout.take().expect("piped"));
+    let mut input = program.0.stdin.take().expect("piped");
+    let mut line = || {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        line.trim().to_owned()
+    };
+    let port: u16 = line().parse().expect("a port");
+    // The gateway hears of the listener a moment later.
+    let connect = || place.peer.run(|| TcpStream::connect((BRIDGE, port)));
+    let _first = wait::until(LONG, || connect().map_err(|error| error.to_string()));
+    assert_eq!(line(), "first");
+    let (bridge, gateway) = (place.bridge.0.id() as i32, gateway_of(program.0.id()));
+    // The gateway finds the packet that opens a connection, and a bridge that does not answer.
+    stop(gateway);
+    let at = (BRIDGE.parse::<Ipv4Addr>().expect("an address"), port);
+    let other = place.peer.run(|| Ok(begin_connect(at.into()))).unwrap();
+    // The bridge takes frames in order: this one is answered after the other was taken.
+    let refused = place.peer.run(|| TcpStream::connect((BRIDGE, 9)));
+    stop(bridge);
+    send(gateway, Signal::CONT);
+    input.write_all(b"\n").unwrap();
+    let is_ok = line() == "ok";
+    send(bridge, Signal::CONT);
+    let error = refused.expect_err("nobody listens");
+    assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+    let mut error = String::new();
+    if !is_ok {
+        let mut err = program.0.stderr.take().expect("piped");
+        err.read_to_string(&mut error).expect("read");
+    }
+    assert!(is_ok, "{error}");
+    hello(&mut one);
+    let mut other = TcpStream::from(other);
+    other.set_nonblocking(false).unwrap();
+    other.set_read_timeout(Some(LONG)).unwrap();
+    hello(&mut other);
     assert!(wait::ended(&mut program.0, LONG).success());
 }
 

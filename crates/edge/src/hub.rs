@@ -2,11 +2,12 @@
 
 use crate::clock::{Clock, until};
 use crate::error::EdgeError;
-use crate::lease::{LeaseError, LeaseRequest};
-use crate::listener::EdgeListener;
+use crate::lease::{Lease, LeaseError, LeaseRequest};
+use crate::listener::{Listener, Syn};
 use crate::stream::{EdgeStream, StreamOptions};
 use crate::wheel::Wheel;
 use barewire::{ConnectionId, Event, Node};
+use barewire_proto::edge::message::Ask;
 use barewire_tcp::State;
 use barewire_units::Instant;
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,9 @@ use std::time::Duration;
 
 /// How many events one wait takes.
 const EVENTS_MAX: usize = 64;
+
+/// How many packets of one listener are looked at before others have their turn.
+const SYNS_MAX: usize = 64;
 
 /// The connections of a node to ordinary hosts, driven by its event queue.
 ///
@@ -51,21 +55,61 @@ pub struct Edge<'n> {
     wheel: Wheel<ConnectionId>,
     /// Those whose deadlines may have changed since the last wait.
     touched: Vec<ConnectionId>,
-    listeners: HashMap<ConnectionId, (EdgeListener, usize)>,
-    /// Which connections others open, and through which listener.
-    opening: HashMap<ConnectionId, ConnectionId>,
-    /// Listeners with more to accept than their backlog allows.
+    listeners: HashMap<ConnectionId, Port>,
+    /// The connections that others open and have not opened yet: those included whose lease was
+    /// asked for.
+    opening: HashMap<ConnectionId, Opening>,
+    /// Listeners that may have more to accept: their backlog is full, or they had their turn.
     held: HashSet<ConnectionId>,
+    /// Whether one of them can go on at once.
+    may_accept: bool,
+    /// Packets at listeners that opened nothing.
+    ignored: u64,
     others: Vec<Event>,
+}
+
+/// A port at which others connect.
+#[derive(Debug)]
+struct Port {
+    listener: Listener,
+    backlog: usize,
+    /// Who is on the way to an open connection there.
+    on_the_way: HashSet<SocketAddr>,
+}
+
+/// A connection that another host opens.
+#[derive(Debug)]
+struct Opening {
+    listener: ConnectionId,
+    remote: SocketAddr,
 }
 
 /// A connection whose lease was asked for.
 #[derive(Debug)]
 struct Asking {
     request: LeaseRequest,
-    remote: SocketAddr,
+    wish: Wish,
     options: StreamOptions,
     gives_up: Instant,
+}
+
+/// What a lease was asked for.
+#[derive(Debug)]
+enum Wish {
+    /// To open a connection.
+    Connect(SocketAddr),
+    /// To answer the packet with which another host opens one.
+    Accept(Syn),
+}
+
+impl Asking {
+    /// The connection, over the lease that was asked for.
+    fn begin(&self, lease: Lease) -> Result<EdgeStream, EdgeError> {
+        match &self.wish {
+            Wish::Connect(remote) => EdgeStream::start_over(lease, *remote, &self.options),
+            Wish::Accept(syn) => syn.answer(lease, &self.options),
+        }
+    }
 }
 
 impl<'n> Edge<'n> {
@@ -83,6 +127,8 @@ impl<'n> Edge<'n> {
             listeners: HashMap::new(),
             opening: HashMap::new(),
             held: HashSet::new(),
+            may_accept: false,
+            ignored: 0,
             others: Vec::new(),
         }
     }
@@ -98,15 +144,26 @@ impl<'n> Edge<'n> {
         remote: SocketAddr,
         options: &StreamOptions,
     ) -> Result<ConnectionId, EdgeError> {
+        let ask = options.ask(remote);
+        self.ask(&ask, Wish::Connect(remote), options)
+    }
+
+    /// Asks the bridge for a lease, without waiting for it.
+    fn ask(
+        &mut self,
+        ask: &Ask,
+        wish: Wish,
+        options: &StreamOptions,
+    ) -> Result<ConnectionId, EdgeError> {
         let lease = options.lease();
-        let (id, request) = LeaseRequest::begin(self.node, &options.ask(remote), &lease)?;
+        let (id, request) = LeaseRequest::begin(self.node, ask, &lease)?;
         let timeout = barewire_units::Duration::try_from(lease.timeout)
             .unwrap_or(barewire_units::Duration::MAX);
         let gives_up = self.clock.now().saturating_add(timeout);
         self.wheel.set(id, gives_up);
         let asking = Asking {
             request,
-            remote,
+            wish,
             options: options.clone(),
             gives_up,
         };
@@ -136,20 +193,38 @@ impl<'n> Edge<'n> {
     }
 
     /// Has ordinary hosts connect to a port of the bridge. [`wait`](Self::wait) gives their
-    /// connections once they are open. Up to `backlog` of them may be on the way there; more wait.
+    /// connections once they are open. Up to `backlog` of them may be on the way there, those included
+    /// for which the bridge was asked and has not answered. More wait in the queue of the port, which
+    /// the bridge does not make longer.
+    ///
+    /// This call waits for the bridge; accepting a connection does not.
     ///
     /// # Errors
-    /// See [`EdgeListener::new`].
+    /// The bridge gives no lease: the port is taken, for instance.
     pub fn listen(
         &mut self,
         is_v6: bool,
         backlog: usize,
         options: &StreamOptions,
     ) -> Result<SocketAddr, EdgeError> {
-        let listener = EdgeListener::new(self.node, is_v6, options)?;
+        let ask = Listener::ask(is_v6, options);
+        let lease = Lease::new(self.node, &ask, &options.lease)?;
+        let listener = Listener::new(lease, options);
         let local = listener.local();
-        self.listeners.insert(listener.id(), (listener, backlog));
+        let port = Port {
+            listener,
+            backlog,
+            on_the_way: HashSet::new(),
+        };
+        self.listeners.insert(port.listener.id(), port);
         Ok(local)
+    }
+
+    /// How many packets came to listeners and opened no connection: they were not SYNs, came again,
+    /// or the bridge gave no lease.
+    #[must_use]
+    pub fn ignored(&self) -> u64 {
+        self.ignored
     }
 
     /// A connection, to read and write.
@@ -163,6 +238,7 @@ impl<'n> Edge<'n> {
     pub fn remove(&mut self, id: ConnectionId) -> Option<EdgeStream> {
         self.wheel.remove(id);
         self.failures.remove(&id);
+        self.arrived(id);
         if let Some(asking) = self.asking.remove(&id) {
             asking.request.give_up(self.node, id);
         }
@@ -193,7 +269,10 @@ impl<'n> Edge<'n> {
     /// What [`Node::wait`] says.
     pub fn wait(&mut self, longest: Option<Duration>) -> barewire::Result<Vec<ConnectionId>> {
         self.look_at_touched();
-        let longest = [self.next_deadline(), longest].into_iter().flatten().min();
+        let longest = match self.may_accept {
+            true => Some(Duration::ZERO),
+            false => [self.next_deadline(), longest].into_iter().flatten().min(),
+        };
         let mut events = Vec::new();
         self.node.wait(&mut events, EVENTS_MAX, longest)?;
         Ok(self.handle(events))
@@ -210,7 +289,7 @@ impl<'n> Edge<'n> {
         let mut events = Vec::new();
         let found = self.node.poll(&mut events, EVENTS_MAX)?;
         let touched = self.handle(events);
-        let may_wait = found == 0 && touched.is_empty();
+        let may_wait = found == 0 && touched.is_empty() && !self.may_accept;
         Ok((touched, may_wait))
     }
 
@@ -221,6 +300,7 @@ impl<'n> Edge<'n> {
     }
 
     fn look_at_touched(&mut self) {
+        self.may_accept = false;
         for id in core::mem::take(&mut self.held) {
             self.accept(id);
         }
@@ -272,10 +352,11 @@ impl<'n> Edge<'n> {
             Event::ConnectFailed { error, .. } => Err(asking.request.failed(error)),
             _ => Ok(()),
         };
-        let begun = match heard.and_then(|()| asking.request.try_finish()) {
-            Ok(Ok(lease)) => EdgeStream::start_over(lease, asking.remote, &asking.options),
-            Ok(Err(request)) => {
-                self.asking.insert(id, Asking { request, ..asking });
+        let answer = heard.and_then(|()| asking.request.try_finish());
+        let begun = match answer {
+            Ok(Some(lease)) => asking.begin(lease),
+            Ok(None) => {
+                self.asking.insert(id, asking);
                 return false;
             }
             Err(error) => Err(error.into()),
@@ -284,12 +365,26 @@ impl<'n> Edge<'n> {
         match begun {
             Ok(stream) => {
                 self.add(stream);
+                true
             }
-            Err(error) => {
+            Err(error) => self.fail(id, &asking.wish, error),
+        }
+    }
+
+    /// A connection has not begun. Says whether there is something to tell of it.
+    fn fail(&mut self, id: ConnectionId, wish: &Wish, error: EdgeError) -> bool {
+        match wish {
+            Wish::Connect(_) => {
                 self.failures.insert(id, error);
+                true
+            }
+            // Its host asks again.
+            Wish::Accept(_) => {
+                self.ignored += 1;
+                self.arrived(id);
+                false
             }
         }
-        true
     }
 
     /// The time of a connection has come. Says whether there is something to tell of it.
@@ -302,37 +397,66 @@ impl<'n> Edge<'n> {
             self.wheel.set(id, asking.gives_up);
             return false;
         }
-        if let Some(asking) = self.asking.remove(&id) {
-            let error: LeaseError = asking.request.give_up(self.node, id);
-            self.failures.insert(id, error.into());
-        }
-        true
+        let Some(Asking { request, wish, .. }) = self.asking.remove(&id) else {
+            return false;
+        };
+        let error: LeaseError = request.give_up(self.node, id);
+        self.fail(id, &wish, error.into())
     }
 
-    /// Takes the connections that others open at a listener.
+    /// Takes the connections that others open at a listener: asks for their leases.
     fn accept(&mut self, id: ConnectionId) {
-        let Some((mut listener, backlog)) = self.listeners.remove(&id) else {
+        let Some(mut port) = self.listeners.remove(&id) else {
             return;
         };
-        let mut on_the_way = self.opening.values().filter(|&&of| of == id).count();
         // What would be too much stays in the queue: a lease that is given up resets its peer.
-        while on_the_way < backlog {
-            match listener.try_accept(self.node) {
-                Ok(Some(stream)) => {
-                    let stream = self.add(stream);
-                    self.opening.insert(stream, id);
-                    on_the_way += 1;
-                }
+        for _ in 0..SYNS_MAX {
+            if port.on_the_way.len() >= port.backlog {
+                break;
+            }
+            match port.listener.try_recv() {
+                Ok(Some(syn)) => self.answer(&mut port, syn),
                 Ok(None) => {
-                    self.listeners.insert(id, (listener, backlog));
+                    self.listeners.insert(id, port);
                     return;
                 }
                 // The bridge is gone: the listener is given up, and its connections say so.
                 Err(_) => return,
             }
         }
+        self.may_accept |= port.on_the_way.len() < port.backlog;
         self.held.insert(id);
-        self.listeners.insert(id, (listener, backlog));
+        self.listeners.insert(id, port);
+    }
+
+    /// Asks for a lease of the connection that a SYN opens.
+    fn answer(&mut self, port: &mut Port, syn: Option<Syn>) {
+        // One that came again before the bridge has answered is not answered twice.
+        let Some(syn) = syn.filter(|syn| !port.on_the_way.contains(&syn.remote)) else {
+            self.ignored += 1;
+            return;
+        };
+        let (ask, remote) = (syn.ask(), syn.remote);
+        match self.ask(&ask, Wish::Accept(syn), port.listener.options()) {
+            Ok(id) => {
+                let listener = port.listener.id();
+                port.on_the_way.insert(remote);
+                self.opening.insert(id, Opening { listener, remote });
+            }
+            // Its host asks again.
+            Err(_) => self.ignored += 1,
+        }
+    }
+
+    /// A connection that another host opens is not on its way any more: there is room for one more.
+    fn arrived(&mut self, id: ConnectionId) {
+        let Some(Opening { listener, remote }) = self.opening.remove(&id) else {
+            return;
+        };
+        if let Some(port) = self.listeners.get_mut(&listener) {
+            port.on_the_way.remove(&remote);
+        }
+        self.may_accept |= self.held.contains(&listener);
     }
 
     /// Whether the program hears of a connection: not while others have not opened it yet. One that
@@ -344,12 +468,11 @@ impl<'n> Edge<'n> {
         match self.streams.get(&id).map(EdgeStream::state) {
             Some(State::Opening) => false,
             Some(State::Closed) | None => {
-                self.opening.remove(&id);
                 self.remove(id);
                 false
             }
             Some(State::Open | State::TimeWait) => {
-                self.opening.remove(&id);
+                self.arrived(id);
                 true
             }
         }

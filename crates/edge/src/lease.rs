@@ -132,10 +132,12 @@ impl LeaseRequest {
 
     /// The bridge is there: it is asked.
     pub(crate) fn connected(&mut self, mut connection: Connection) -> Result<(), LeaseError> {
-        connection
-            .send(&self.ask.to_bytes())
-            .map_err(LeaseError::Gone)?;
-        self.connection = Some(connection);
+        match connection.try_send(&self.ask.to_bytes()) {
+            Ok(true) => self.connection = Some(connection),
+            // Its queue is new, and has no room even for that.
+            Ok(false) => return Err(LeaseError::Gone(Error::Timeout)),
+            Err(error) => return Err(LeaseError::Gone(error)),
+        }
         Ok(())
     }
 
@@ -155,18 +157,18 @@ impl LeaseRequest {
         }
     }
 
-    /// The lease, if the answer has come; otherwise the request again.
-    pub(crate) fn try_finish(self) -> Result<Result<Lease, Self>, LeaseError> {
-        let Some(mut connection) = self.connection else {
-            return Ok(Err(self));
+    /// The lease, if the answer has come. Afterwards the request is over.
+    pub(crate) fn try_finish(&mut self) -> Result<Option<Lease>, LeaseError> {
+        let Some(mut connection) = self.connection.take() else {
+            return Ok(None);
         };
         let mut message = vec![0; MESSAGE_BYTES_MAX];
         match connection.try_recv(&mut message) {
-            Ok(Some(len)) => Lease::of_answer(connection, message, len, &self.name).map(Ok),
-            Ok(None) => Ok(Err(Self {
-                connection: Some(connection),
-                ..self
-            })),
+            Ok(Some(len)) => Lease::of_answer(connection, message, len, &self.name).map(Some),
+            Ok(None) => {
+                self.connection = Some(connection);
+                Ok(None)
+            }
             Err(error) => Err(LeaseError::Gone(error)),
         }
     }

@@ -14,7 +14,7 @@
 //! packets: packets between a lease and its connection
 //! datagrams: a UDP socket
 //! stream: a TCP connection
-//! listener: a port at which others connect
+//! listener: a port, and the packets with which others connect there
 //! hub: many connections on one node
 //! node: connections as methods of a node
 //! gateway: connections of unmodified programs
@@ -40,6 +40,5 @@ pub use datagrams::EdgeSocket;
 pub use error::EdgeError;
 pub use hub::Edge;
 pub use lease::{Lease, LeaseError, LeaseOptions};
-pub use listener::EdgeListener;
 pub use node::EdgeNode;
 pub use stream::{EdgeStream, StreamOptions};

@@ -216,3 +216,15 @@ pub fn hello(stream: &mut TcpStream) {
 pub fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
+
+/// The process id of a program's gateway.
+pub fn gateway_of(program: u32) -> i32 {
+    let wanted = format!("--program={program}");
+    let found = std::fs::read_dir("/proc").unwrap().flatten().find(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = line.split(|&byte| byte == 0);
+        words.any(|word| word == wanted.as_bytes())
+    });
+    let found = found.expect("a gateway").file_name();
+    found.to_string_lossy().parse().expect("a process id")
+}
