@@ -9,7 +9,6 @@ use crate::wheel::Wheel;
 use barewire::{ConnectionId, Event, Node};
 use barewire_proto::edge::message::Ask;
 use barewire_tcp::State;
-use barewire_units::Instant;
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -90,7 +89,8 @@ struct Asking {
     request: LeaseRequest,
     wish: Wish,
     options: StreamOptions,
-    gives_up: Instant,
+    /// By the clock of all, as the wheel has it.
+    gives_up: Duration,
 }
 
 /// What a lease was asked for.
@@ -157,9 +157,7 @@ impl<'n> Edge<'n> {
     ) -> Result<ConnectionId, EdgeError> {
         let lease = options.lease();
         let (id, request) = LeaseRequest::begin(self.node, ask, &lease)?;
-        let timeout = barewire_units::Duration::try_from(lease.timeout)
-            .unwrap_or(barewire_units::Duration::MAX);
-        let gives_up = self.clock.now().saturating_add(timeout);
+        let gives_up = self.clock.elapsed().saturating_add(lease.timeout);
         self.wheel.set(id, gives_up);
         let asking = Asking {
             request,
@@ -296,7 +294,8 @@ impl<'n> Edge<'n> {
     /// How long it is until [`poll`](Self::poll) is to be called even if nothing happens.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.wheel.next().map(|at| until(at, self.clock.now()))
+        let next = self.wheel.next()?;
+        Some(next.saturating_sub(self.clock.elapsed()))
     }
 
     fn look_at_touched(&mut self) {
@@ -324,7 +323,7 @@ impl<'n> Edge<'n> {
                 _ => self.others.push(event),
             }
         }
-        for id in self.wheel.due(self.clock.now()) {
+        for id in self.wheel.due(self.clock.elapsed()) {
             if self.is_overdue(id) {
                 touched.push(id);
             }
@@ -392,7 +391,7 @@ impl<'n> Edge<'n> {
         let Some(asking) = self.asking.get(&id) else {
             return true;
         };
-        if self.clock.now() < asking.gives_up {
+        if self.clock.elapsed() < asking.gives_up {
             // The wheel is a little early.
             self.wheel.set(id, asking.gives_up);
             return false;
@@ -484,8 +483,9 @@ impl<'n> Edge<'n> {
             return;
         };
         // Each connection counts time from its own beginning.
-        let wait = deadline.saturating_duration_since(of_stream);
-        self.wheel.set(id, self.clock.now().saturating_add(wait));
+        let wait = until(deadline, of_stream);
+        self.wheel
+            .set(id, self.clock.elapsed().saturating_add(wait));
     }
 }
 

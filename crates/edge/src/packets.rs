@@ -1,6 +1,6 @@
 //! Packets between a lease and what they belong to: a connection, a socket.
 
-use crate::clock::{Clock, until};
+use crate::clock::{Clock, Rebase, until};
 use crate::error::EdgeError;
 use crate::lease::{Lease, LeaseError, Sent};
 use barewire::ConnectionId;
@@ -27,7 +27,7 @@ pub(crate) struct Driven<E> {
     gone: Option<LeaseError>,
 }
 
-impl<E: Endpoint> Driven<E> {
+impl<E: Endpoint + Rebase> Driven<E> {
     pub(crate) fn new(endpoint: E, lease: Lease, clock: Clock) -> Self {
         Self {
             endpoint,
@@ -101,8 +101,8 @@ impl<E: Endpoint> Driven<E> {
                     Checksum::Present => Checked::No,
                     Checksum::Verified | Checksum::Open { .. } => Checked::Yes,
                 };
-                self.endpoint
-                    .handle_packet(packet, checked, self.clock.now());
+                let now = self.clock.advance(&mut self.endpoint);
+                self.endpoint.handle_packet(packet, checked, now);
                 Ok(true)
             }
             Ok(None) => Ok(false),
@@ -115,7 +115,7 @@ impl<E: Endpoint> Driven<E> {
 
     fn send_all(&mut self) -> Result<(), EdgeError> {
         loop {
-            let now = self.clock.now();
+            let now = self.clock.advance(&mut self.endpoint);
             let next = match self.waiting.take() {
                 Some(waiting) => Some(waiting),
                 None => self
@@ -149,6 +149,110 @@ impl<E: Endpoint> Driven<E> {
             // Until there is room, the endpoint is not asked, so its deadline may have passed.
             Some(_) => Some(self.now().saturating_add(FULL_WAIT)),
             None => self.endpoint.next_deadline(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use barewire::{Connection, Node};
+    use barewire_proto::edge::message::{Answer, Ask, Granted, MESSAGE_BYTES_MAX, Protocol, Takes};
+    use barewire_tcp::{Config, State, Tcp};
+    use std::net::SocketAddr;
+
+    const LONG: std::time::Duration = std::time::Duration::from_secs(60);
+
+    /// Grants a lease, behind which is a host that sends back what comes. Its clock runs for so long already, too.
+    fn bridge(mut connection: Connection, ago: std::time::Duration) {
+        let mut message = vec![0; MESSAGE_BYTES_MAX];
+        let len = connection.recv(&mut message).expect("it asks");
+        let ask = Ask::parse(&message[..len]).expect("it asks for a lease");
+        let granted = Granted {
+            protocol: ask.protocol,
+            takes: Takes::NOTHING,
+            local: SocketAddr::from(([192, 0, 2, 1], 40_000)),
+            mtu_bytes: 1500,
+            packet_bytes_max: 65_535,
+        };
+        let answer = Answer::Granted(granted);
+        connection
+            .send(answer.to_bytes().as_ref())
+            .expect("it hears of it");
+        let config = Config::new(ask.remote, granted.local, 1);
+        let (mut clock, mut host) = (Clock::begun(ago), None::<Tcp>);
+        let mut out = vec![0; 1500];
+        while let Ok(received) = connection.recv_timeout(&mut message, LONG) {
+            let len = received.expect("it is not silent");
+            let (_, packet) = PacketHeader::parse(&message[..len]).expect("a packet");
+            let mut packet = packet.to_vec();
+            let Some(tcp) = &mut host else {
+                host = Tcp::accept(&config, &packet, Checked::No, clock.now()).ok();
+                send(host.as_mut(), &mut clock, &mut out, &mut connection);
+                continue;
+            };
+            let now = clock.advance(tcp);
+            tcp.handle_packet(&mut packet, Checked::No, now);
+            let mut buffer = [0; 1000];
+            while let Ok(count @ 1..) = tcp.receive(&mut buffer) {
+                tcp.send(&buffer[..count]).expect("it is open");
+            }
+            send(host.as_mut(), &mut clock, &mut out, &mut connection);
+        }
+    }
+
+    fn send(host: Option<&mut Tcp>, clock: &mut Clock, out: &mut [u8], to: &mut Connection) {
+        let host = host.expect("a SYN came first");
+        let now = clock.advance(host);
+        while let Some(sent) = host.poll_packet(out, now) {
+            let header = PacketHeader::default().to_bytes();
+            let _ = to.send(&[&header[..], &out[..sent.bytes]].concat());
+        }
+    }
+
+    #[test]
+    fn a_connection_goes_on_where_its_origin_moves() {
+        let day = std::time::Duration::from_secs(86_400);
+        let node = Node::new().expect("a node");
+        for (days, wait_ms, left) in [(0, 0, 0), (150, 200, 50), (210, 0, 110), (1000, 0, 100)] {
+            let name = format!("edge-origins-{days}-{}", std::process::id());
+            let far = Node::new().expect("a node");
+            let listener = far.listen(&name).expect("the name is free");
+            // The origin moves in the middle of it, or at the first packet of a clock that has stood still.
+            let ago = (day * days).saturating_sub(std::time::Duration::from_millis(wait_ms));
+            let host = std::thread::spawn(move || {
+                let request = far.next_request(LONG).expect("a client asks");
+                bridge(request.accept().expect("it is there"), ago);
+                drop(listener);
+            });
+            let remote = SocketAddr::from(([192, 0, 2, 2], 7));
+            let options = crate::lease::LeaseOptions {
+                name,
+                ..Default::default()
+            };
+            let lease = Lease::new(&node, &Ask::connect(Protocol::Tcp, remote), &options);
+            let lease = lease.expect("a lease");
+            let clock = Clock::begun(ago);
+            let config = Config::new(lease.granted().local, remote, 2);
+            let tcp = Tcp::connect(&config, clock.now()).expect("an address");
+            let mut driven = Driven::new(tcp, lease, clock);
+            let begun = std::time::Instant::now();
+            let until_ms = 2 * wait_ms;
+            let (mut sent, mut received) = (0, 0);
+            while received < 10_000 || begun.elapsed().as_millis() < until_ms.into() {
+                assert!(begun.elapsed() < LONG / 2, "{days} days: {received} bytes");
+                if driven.endpoint.state() == State::Open && sent == received {
+                    sent += driven.endpoint.send(&[7; 1000]).expect("it is open");
+                }
+                driven.wait(LONG).expect("the bridge is there");
+                let mut buffer = [0; 1000];
+                while let Ok(count @ 1..) = driven.endpoint.receive(&mut buffer) {
+                    received += count;
+                }
+            }
+            assert_eq!(driven.now().since_origin().as_s() / 86_400, left);
+            drop(driven);
+            host.join().expect("the host does not panic");
         }
     }
 }

@@ -4,12 +4,11 @@
 //! wants to be called; when its slot comes, it is asked again. So a deadline that moves away, as
 //! most do with each packet, costs nothing, and one that moves closer costs one entry.
 
-use barewire_units::{Duration, Instant};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::time::Duration;
 
 const SLOTS: u64 = 1024;
-const SLOT: Duration = Duration::from_ms(1);
 
 /// Deadlines by name.
 #[derive(Debug)]
@@ -30,9 +29,9 @@ impl<T: Copy + Eq + Hash> Wheel<T> {
         }
     }
 
-    /// Has `name` called at `at`, or somewhat before.
-    pub(crate) fn set(&mut self, name: T, at: Instant) {
-        let wanted = at.since_origin().as_ps().div_ceil(SLOT.as_ps());
+    /// Has `name` called at `at`, or somewhat before. All times are those since the wheel was made.
+    pub(crate) fn set(&mut self, name: T, at: Duration) {
+        let wanted = tick(at, at.subsec_nanos().div_ceil(1_000_000));
         let tick = wanted.clamp(self.tick, self.tick + SLOTS - 1);
         match self.ticks.get(&name) {
             Some(&known) if known <= tick => return,
@@ -51,9 +50,9 @@ impl<T: Copy + Eq + Hash> Wheel<T> {
     }
 
     /// The names whose slots have come; they are forgotten until they are set again.
-    pub(crate) fn due(&mut self, now: Instant) -> Vec<T> {
+    pub(crate) fn due(&mut self, now: Duration) -> Vec<T> {
         let mut due = Vec::new();
-        let last = now.since_origin().as_ps() / SLOT.as_ps();
+        let last = tick(now, now.subsec_millis());
         // A whole turn sees all slots.
         let end = (last + 1).min(self.tick + SLOTS);
         while self.tick < end {
@@ -69,18 +68,25 @@ impl<T: Copy + Eq + Hash> Wheel<T> {
     }
 
     /// When the next slot with a name in it comes.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Duration> {
         if self.ticks.is_empty() {
             return None;
         }
         let tick = (self.tick..self.tick + SLOTS)
             .find(|tick| !self.slots[(tick % SLOTS) as usize].is_empty())?;
-        Some(Instant::ORIGIN.saturating_add(SLOT.checked_mul(tick)?))
+        Some(Duration::from_millis(tick))
     }
 
     fn slot(&mut self, tick: u64) -> &mut Vec<T> {
         &mut self.slots[(tick % SLOTS) as usize]
     }
+}
+
+/// The slot that is so many milliseconds behind a whole second.
+fn tick(at: Duration, ms: u32) -> u64 {
+    // Half of all numbers is more than 100 million years.
+    let whole = at.as_secs().saturating_mul(1000).min(u64::MAX / 2);
+    whole + u64::from(ms)
 }
 
 #[cfg(test)]
@@ -89,17 +95,31 @@ mod tests {
     use barewire_units::Rng;
     use std::collections::BTreeMap;
 
-    fn at(us: u64) -> Instant {
-        Instant::ORIGIN + Duration::from_us(us)
+    fn at(us: u64) -> Duration {
+        Duration::from_micros(us)
     }
 
     /// As those who use it do: whoever is called too early sets its deadline again.
     #[test]
     fn everybody_is_called_within_a_millisecond() {
+        called_in_time(0);
+    }
+
+    /// Among others, a little before an `Instant` of `barewire-units` ends.
+    #[test]
+    fn also_after_years() {
+        const DAY_US: u64 = 86_400_000_000;
+        for days in [213, 1000, 36_500] {
+            called_in_time(days * DAY_US);
+        }
+    }
+
+    fn called_in_time(from_us: u64) {
         let mut rng = Rng::from_seed(1);
         let mut wheel = Wheel::new();
         let mut wanted: BTreeMap<u32, u64> = BTreeMap::new();
-        let mut now = 0;
+        let mut now = from_us;
+        wheel.due(at(now));
         let mut called = 0;
         for round in 0..20_000 {
             let name = rng.below(50) as u32;

@@ -6,7 +6,7 @@ use crate::config::Config;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
-use barewire_units::Instant;
+use barewire_units::{Duration, Instant};
 use core::net::SocketAddr;
 use smoltcp::iface::{Interface, SocketHandle, SocketSet, SocketStorage};
 use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToken};
@@ -24,6 +24,8 @@ pub(crate) struct Machine {
     handle: SocketHandle,
     replies: Replies,
     mtu: usize,
+    /// How far the origin of time has moved, in microseconds: smoltcp's time goes on.
+    origin_us: i64,
 }
 
 /// What smoltcp wants to send.
@@ -55,7 +57,7 @@ impl Machine {
             replies: &mut Replies::default(),
             mtu: config.mtu,
         };
-        let mut interface = Interface::new(settings, &mut wire, time(now));
+        let mut interface = Interface::new(settings, &mut wire, time(now, 0));
         let address: IpAddress = config.local.ip().into();
         interface.update_ip_addrs(|addresses| {
             // All others are neighbours: there is nobody to ask for a route. There is room for two.
@@ -74,7 +76,14 @@ impl Machine {
             handle,
             replies: Replies::default(),
             mtu: config.mtu,
+            origin_us: 0,
         }
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        let by = i64::try_from(by.as_us()).unwrap_or(i64::MAX);
+        self.origin_us = self.origin_us.saturating_add(by);
     }
 
     /// Opens the connection; the SYN is the first reply. Says whether it could.
@@ -117,7 +126,7 @@ impl Machine {
             mtu: self.mtu,
         };
         self.interface
-            .poll_ingress_single(time(now), &mut wire, &mut self.sockets);
+            .poll_ingress_single(time(now, self.origin_us), &mut wire, &mut self.sockets);
         // smoltcp must believe that what it wants to acknowledge was acknowledged: it computes what
         // is left of its window from that.
         self.send(now);
@@ -144,7 +153,7 @@ impl Machine {
             mtu: self.mtu,
         };
         self.interface
-            .poll_egress(time(now), &mut wire, &mut self.sockets);
+            .poll_egress(time(now, self.origin_us), &mut wire, &mut self.sockets);
     }
 
     fn socket(&mut self) -> &mut Socket<'static> {
@@ -152,10 +161,10 @@ impl Machine {
     }
 }
 
-/// smoltcp's time: microseconds.
-fn time(now: Instant) -> Moment {
-    let us = now.since_origin().as_us();
-    Moment::from_micros(i64::try_from(us).unwrap_or(i64::MAX))
+/// smoltcp's time: microseconds, which last for 292 000 years.
+fn time(now: Instant, origin_us: i64) -> Moment {
+    let us = i64::try_from(now.since_origin().as_us()).unwrap_or(i64::MAX);
+    Moment::from_micros(us.saturating_add(origin_us))
 }
 
 /// What smoltcp takes for a device: at most one packet in, replies out.

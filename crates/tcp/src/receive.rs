@@ -5,6 +5,7 @@
 
 mod room;
 
+use crate::stamps::rebased;
 use alloc::vec::Vec;
 use barewire_units::{Duration, Instant};
 
@@ -83,6 +84,12 @@ impl Receiver {
     /// How far behind `offset` a sequence number lies; negative where it lies before.
     pub(crate) fn distance(&self, sequence: u32, offset: u64) -> i64 {
         i64::from(sequence.wrapping_sub(self.sequence(offset)) as i32)
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        self.due = self.due.map(|at| rebased(at, by));
+        self.challenged = self.challenged.map(|at| rebased(at, by));
     }
 
     /// Bytes came in order.

@@ -8,6 +8,7 @@
 mod board;
 mod congestion;
 mod rack;
+mod rebase;
 mod ring;
 mod rtt;
 #[cfg(test)]

@@ -48,6 +48,11 @@ pub(crate) fn clock(first: u32, now: Instant) -> u32 {
     first.wrapping_add(now.since_origin().as_ms() as u32)
 }
 
+/// An instant, seen from an origin `by` later; what lies before that is then at the origin.
+pub(crate) fn rebased(at: Instant, by: Duration) -> Instant {
+    Instant::ORIGIN.saturating_add(at.since_origin().saturating_sub(by))
+}
+
 impl Stamps {
     /// `recent`: what the other end's clock said in its SYN.
     pub(crate) const fn new(first: u32, recent: u32, now: Instant) -> Self {
@@ -56,6 +61,12 @@ impl Stamps {
             recent,
             recent_at: now,
         }
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        self.first = clock(self.first, Instant::ORIGIN.saturating_add(by));
+        self.recent_at = rebased(self.recent_at, by);
     }
 
     /// The two values of a segment that is sent now.

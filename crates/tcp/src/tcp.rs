@@ -10,6 +10,7 @@
 mod icmp_errors;
 mod incoming;
 mod outgoing;
+mod rebase;
 
 use crate::config::Config;
 use crate::error::Error;
@@ -17,7 +18,7 @@ use crate::machine::Machine;
 use crate::packet::{Checked, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
 use crate::receive::{Receiver, Room};
 use crate::send::{Counts, Sender};
-use crate::stamps::{STAMP_BYTES, Stamps};
+use crate::stamps::{self, STAMP_BYTES, Stamps};
 use crate::{Endpoint, packet};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -103,6 +104,8 @@ pub struct Tcp {
     own: Own,
     sender: Option<Sender>,
     receiver: Receiver,
+    /// What the clock of timestamps says at the origin.
+    clock_first: u32,
     /// Once the connection is open, if both ends have timestamps.
     stamps: Option<Stamps>,
     /// What has come and was not read.
@@ -182,6 +185,7 @@ impl Tcp {
             own: Own::default(),
             sender: None,
             receiver: Receiver::new(0, 0, 1, false, 0),
+            clock_first: stamps::first_of(config.seed),
             stamps: None,
             room: Room::new(0),
             answers: VecDeque::new(),

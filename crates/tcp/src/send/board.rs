@@ -5,6 +5,7 @@
 //! A selective acknowledgement that covers a part of a piece splits it, but only at the borders of
 //! its segments. So there are never more pieces than segments, whatever the other end says.
 
+use crate::stamps::rebased;
 use alloc::collections::VecDeque;
 use barewire_units::{Duration, Instant};
 
@@ -88,6 +89,13 @@ impl Board {
 
     pub(crate) fn first(&self) -> Option<&Piece> {
         self.pieces.front()
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        for piece in &mut self.pieces {
+            piece.sent_at = rebased(piece.sent_at, by);
+        }
     }
 
     /// Adds what was just sent for the first time.

@@ -4,6 +4,7 @@
 //! All windows are in bytes. Times are seconds as floats only within the cubic function; nothing
 //! else depends on how floats are rounded.
 
+use crate::stamps::rebased;
 use barewire_units::{Duration, Instant};
 
 /// The window is cut to this part of itself at a loss.
@@ -106,6 +107,11 @@ impl Congestion {
                 self.threshold = self.window;
             }
         }
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        self.grows_since = self.grows_since.map(|at| rebased(at, by));
     }
 
     /// `bytes` were acknowledged outside of a repair, while the window was in use.
@@ -285,6 +291,28 @@ mod tests {
         }
         let window = congestion.window();
         assert!((950_000..1_050_000).contains(&window), "{window}");
+    }
+
+    #[test]
+    fn the_window_grows_alike_from_a_later_origin() {
+        let rtt = Duration::from_ms(100);
+        let by = Duration::from_s(1000);
+        let mut both = [0, 1].map(|_| {
+            let mut congestion = Congestion::new(1000);
+            congestion.on_ack(90_000, None, Instant::ORIGIN);
+            congestion.begin_repair(100_000);
+            congestion.end_repair();
+            congestion.on_ack(1000, Some(rtt), Instant::ORIGIN + by);
+            congestion
+        });
+        both[1].rebase(by);
+        for step in 1..100 {
+            let now = Instant::ORIGIN + rtt * step;
+            let window = both[0].window();
+            both[0].on_ack(window, Some(rtt), now + by);
+            both[1].on_ack(window, Some(rtt), now);
+            assert_eq!(both[0].window(), both[1].window(), "step {step}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that packets may overtake each other has passed.
 
 use super::board::{Board, Delivered};
+use crate::stamps::rebased;
 use barewire_units::{Duration, Instant};
 
 /// How many segments that arrived out of order tell of a loss, while the path has not changed the
@@ -38,6 +39,11 @@ impl Rack {
             repairs_left: 0,
             grown_until: 0,
         }
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        self.newest = self.newest.map(|(at, end)| (rebased(at, by), end));
     }
 
     /// Takes what an acknowledgement has told.

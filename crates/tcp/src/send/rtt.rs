@@ -1,6 +1,7 @@
 //! The round-trip time and the retransmission timeout (RFC 6298), with 200 ms as the least
 //! timeout, as Linux has it.
 
+use crate::stamps::rebased;
 use barewire_units::{Duration, Instant};
 
 /// The shortest timeout. Other ends delay their acknowledgements by up to 40 ms, some by 100 ms.
@@ -65,6 +66,11 @@ impl Rtt {
                 self.smoothed = Some(smoothed / 8 * 7 + rtt / 8);
             }
         }
+    }
+
+    /// Time counts from `by` later on.
+    pub(crate) fn rebase(&mut self, by: Duration) {
+        self.least = self.least.map(|(least, at)| (least, rebased(at, by)));
     }
 
     /// The smoothed round-trip time, once there was a sample.

@@ -216,3 +216,15 @@ fn the_timeout_is_at_least_200_ms_and_doubles() {
     // A path whose times vary gets the more patience.
     assert!(rtt.timeout() > Duration::from_ms(500), "{}", rtt.timeout());
 }
+
+#[test]
+fn the_least_round_trip_time_is_forgotten_after_a_while_from_any_origin() {
+    let (ms, s) = (Duration::from_ms, Duration::from_s);
+    let mut rtt = Rtt::new();
+    rtt.sample(ms(1), Instant::ORIGIN + s(1000));
+    rtt.rebase(s(900));
+    rtt.sample(ms(2), Instant::ORIGIN + s(400));
+    assert_eq!(rtt.least(), Some(ms(1)));
+    rtt.sample(ms(2), Instant::ORIGIN + s(401));
+    assert_eq!(rtt.least(), Some(ms(2)));
+}

@@ -8,7 +8,7 @@ use crate::packet::{
 };
 use crate::receive::{Receiver, Room};
 use crate::send::{Ack, Agreed, Sender};
-use crate::stamps::{self, Stamps};
+use crate::stamps::Stamps;
 use alloc::vec;
 use barewire_units::{Duration, Instant};
 use smoltcp::socket::tcp;
@@ -133,7 +133,7 @@ impl Tcp {
 
     /// Whether both ends have timestamps is known now.
     fn agree_on_stamps(&mut self, segment: &Segment, now: Instant) {
-        let first = stamps::first_of(self.config.seed);
+        let first = self.clock_first;
         let agreed = self.peer.stamp.filter(|_| self.config.timestamps);
         self.stamps = agreed.map(|recent| Stamps::new(first, recent, now));
         if let Some((stamps, (value, _))) = self.stamps.as_mut().zip(segment.timestamp) {

@@ -55,7 +55,7 @@ impl Tcp {
     /// Sends the SYN, at first and each time its wait has passed.
     fn opening_packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
         let timeout = self.config.timeout;
-        let now_says = stamps::clock(stamps::first_of(self.config.seed), now);
+        let now_says = stamps::clock(self.clock_first, now);
         let stamp = (now_says, self.peer.stamp.unwrap_or(0));
         let Phase::Opening {
             packet,

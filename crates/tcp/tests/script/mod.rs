@@ -46,7 +46,11 @@ pub fn config() -> Config {
 impl Script {
     /// One that opens the connection.
     pub fn connecting(config: &Config) -> Self {
-        let now = Instant::ORIGIN;
+        Self::connecting_at(config, Instant::ORIGIN)
+    }
+
+    /// Likewise, at a later time.
+    pub fn connecting_at(config: &Config, now: Instant) -> Self {
         Self {
             tcp: Tcp::connect(config, now).expect("it can connect"),
             now,
@@ -84,6 +88,13 @@ impl Script {
     /// Lets time pass.
     pub fn after_ms(&mut self, ms: u64) {
         self.now = self.now.saturating_add(Duration::from_ms(ms));
+    }
+
+    /// Time counts from a later origin, `ms` ago.
+    pub fn begin_anew(&mut self, ms: u64) {
+        let by = self.now.since_origin() - Duration::from_ms(ms);
+        self.tcp.rebase(by);
+        self.now = Instant::ORIGIN + Duration::from_ms(ms);
     }
 
     /// Goes on to the next deadline, and says after how many ms it comes.
