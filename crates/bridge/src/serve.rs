@@ -28,6 +28,8 @@ use crate::pause::Pause;
 
 /// Frames, messages of one client and events that are taken before others have their turn.
 const TURN: usize = 64;
+/// No message takes less of a queue, in bytes.
+const MESSAGE_BYTES_MIN: usize = 8;
 /// After so long time counts from another origin: a hundred days.
 const REBASED_AFTER_NS: u64 = 100 * 86_400 * 1_000_000_000;
 /// Room for the longest frame with its header.
@@ -315,8 +317,7 @@ impl Bridge {
                 Event::Ready(id) => {
                     self.take_messages(id, TURN);
                 }
-                // What the client sent before it went still counts.
-                Event::Closed { connection, .. } => while self.take_messages(connection, TURN) {},
+                Event::Closed { connection, .. } => self.take_last_messages(connection),
                 _ => {}
             }
         }
@@ -368,6 +369,13 @@ impl Bridge {
             }
         }
         true
+    }
+
+    /// Takes what a client sent before it went, and lets it go. That is a queue full at most: whoever writes on, since it still
+    /// has the memory, is not waited for.
+    fn take_last_messages(&mut self, id: ConnectionId) {
+        self.take_messages(id, self.ring_bytes / MESSAGE_BYTES_MIN);
+        self.end(id);
     }
 
     /// Answers a client's first message.

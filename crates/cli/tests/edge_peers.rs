@@ -161,7 +161,8 @@ fn a_host_that_does_not_answer_fails_as_with_the_kernel() {
     fails(&place, &[PEER, &port, "1"], "ETIMEDOUT", 2.5..30.0);
 }
 
-/// While the bridge is stopped: what the gateway is asked about another connection is answered, and an attempt fails.
+/// While the bridge is stopped, and the program begins to listen: what the gateway is asked about another connection is
+/// answered, and an attempt fails.
 const STOPPED: &str = "
 import errno, select, socket, sys, time
 at = ('10.77.0.1', int(sys.argv[1]))
@@ -171,6 +172,7 @@ sys.stdin.readline()
 two = socket.socket()
 two.setblocking(False)
 assert two.connect_ex(at) == errno.EINPROGRESS
+server = socket.create_server(('0.0.0.0', 0))
 begun = time.monotonic()
 assert one.getpeername() == at, one.getpeername()
 assert time.monotonic() - begun < 1

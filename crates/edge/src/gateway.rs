@@ -101,7 +101,8 @@ pub struct Gateway<'n> {
     by_token: HashMap<u64, ConnectionId>,
     /// Those that had their turn, and have more to do.
     again: HashSet<ConnectionId>,
-    listening: HashSet<SocketAddr>,
+    /// At which addresses the program listens, and the bridge was asked for.
+    listening: HashMap<ConnectionId, SocketAddr>,
     known: Known,
     next_token: u64,
     program: Option<OwnedFd>,
@@ -161,7 +162,7 @@ impl<'n> Gateway<'n> {
             pairs: HashMap::new(),
             by_token: HashMap::new(),
             again: HashSet::new(),
-            listening: HashSet::new(),
+            listening: HashMap::new(),
             known: Known::default(),
             next_token: 0,
             program: Some(program),
@@ -351,21 +352,28 @@ impl<'n> Gateway<'n> {
                 false => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), at.port()),
                 true => at,
             };
-            if !has || self.listening.contains(&address) {
+            if !has || self.listening.values().any(|known| *known == address) {
                 continue;
             }
             let options = StreamOptions {
                 local_port: at.port(),
                 ..self.options.clone()
             };
-            if self.edge.listen(is_v6, BACKLOG, &options).is_ok() {
-                self.listening.insert(address);
+            if let Ok(id) = self.edge.start_listen(is_v6, BACKLOG, &options) {
+                self.listening.insert(id, address);
             }
         }
     }
 
     /// Takes a connection that another host has opened, to the program's listener.
     fn accept(&mut self, id: ConnectionId) {
+        if self.listening.contains_key(&id) {
+            if self.edge.take_failure(id).is_some() {
+                // When the program listens anew, the bridge is asked again.
+                self.listening.remove(&id);
+            }
+            return;
+        }
         let Some(stream) = self.edge.stream(id) else {
             return;
         };

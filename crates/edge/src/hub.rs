@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, until};
 use crate::error::EdgeError;
-use crate::lease::{Lease, LeaseError, LeaseRequest};
+use crate::lease::{Lease, LeaseError, LeaseOptions, LeaseRequest};
 use crate::listener::{Listener, Syn};
 use crate::stream::{EdgeStream, StreamOptions};
 use crate::wheel::Wheel;
@@ -18,6 +18,10 @@ const EVENTS_MAX: usize = 64;
 
 /// How many packets of one listener are looked at before others have their turn.
 const SYNS_MAX: usize = 64;
+
+/// After so long without an answer to ours, a connection that another host opens makes room for the next one that comes: it
+/// was answered three times, and a stranger may have no other end at all.
+const HALF_OPEN: Duration = Duration::from_secs(5);
 
 /// The connections of a node to ordinary hosts, driven by its event queue.
 ///
@@ -64,6 +68,10 @@ pub struct Edge<'n> {
     may_accept: bool,
     /// Packets at listeners that opened nothing.
     ignored: u64,
+    /// Connections that were half open for too long.
+    given_up: u64,
+    /// Listeners that are gone, until that is told.
+    failed: Vec<ConnectionId>,
     others: Vec<Event>,
 }
 
@@ -74,6 +82,8 @@ struct Port {
     backlog: usize,
     /// Who is on the way to an open connection there.
     on_the_way: HashSet<SocketAddr>,
+    /// The next one, for which there is no room yet.
+    next: Option<Syn>,
 }
 
 /// A connection that another host opens.
@@ -81,6 +91,8 @@ struct Port {
 struct Opening {
     listener: ConnectionId,
     remote: SocketAddr,
+    /// By the clock of all.
+    since: Duration,
 }
 
 /// A connection whose lease was asked for.
@@ -100,16 +112,8 @@ enum Wish {
     Connect(SocketAddr),
     /// To answer the packet with which another host opens one.
     Accept(Syn),
-}
-
-impl Asking {
-    /// The connection, over the lease that was asked for.
-    fn begin(&self, lease: Lease) -> Result<EdgeStream, EdgeError> {
-        match &self.wish {
-            Wish::Connect(remote) => EdgeStream::start_over(lease, *remote, &self.options),
-            Wish::Accept(syn) => syn.answer(lease, &self.options),
-        }
-    }
+    /// To listen, with this backlog.
+    Listen(usize),
 }
 
 impl<'n> Edge<'n> {
@@ -129,6 +133,8 @@ impl<'n> Edge<'n> {
             held: HashSet::new(),
             may_accept: false,
             ignored: 0,
+            given_up: 0,
+            failed: Vec::new(),
             others: Vec::new(),
         }
     }
@@ -145,7 +151,7 @@ impl<'n> Edge<'n> {
         options: &StreamOptions,
     ) -> Result<ConnectionId, EdgeError> {
         let ask = options.ask(remote);
-        self.ask(&ask, Wish::Connect(remote), options)
+        self.ask(&ask, Wish::Connect(remote), &options.lease(), options)
     }
 
     /// Asks the bridge for a lease, without waiting for it.
@@ -153,10 +159,10 @@ impl<'n> Edge<'n> {
         &mut self,
         ask: &Ask,
         wish: Wish,
+        lease: &LeaseOptions,
         options: &StreamOptions,
     ) -> Result<ConnectionId, EdgeError> {
-        let lease = options.lease();
-        let (id, request) = LeaseRequest::begin(self.node, ask, &lease)?;
+        let (id, request) = LeaseRequest::begin(self.node, ask, lease)?;
         let gives_up = self.clock.elapsed().saturating_add(lease.timeout);
         self.wheel.set(id, gives_up);
         let asking = Asking {
@@ -207,15 +213,50 @@ impl<'n> Edge<'n> {
     ) -> Result<SocketAddr, EdgeError> {
         let ask = Listener::ask(is_v6, options);
         let lease = Lease::new(self.node, &ask, &options.lease)?;
+        Ok(self.add_listener(lease, backlog, options))
+    }
+
+    /// As [`listen`](Self::listen), without waiting for the bridge. [`wait`](Self::wait) gives the number when it listens:
+    /// then [`listening`](Self::listening) says where; and when it does not, or no longer: then
+    /// [`take_failure`](Self::take_failure) says why.
+    ///
+    /// # Errors
+    /// No bridge listens under the name, or this node can open no connection to it.
+    pub fn start_listen(
+        &mut self,
+        is_v6: bool,
+        backlog: usize,
+        options: &StreamOptions,
+    ) -> Result<ConnectionId, EdgeError> {
+        let ask = Listener::ask(is_v6, options);
+        self.ask(&ask, Wish::Listen(backlog), &options.lease, options)
+    }
+
+    /// Where it listens, for a number of [`start_listen`](Self::start_listen).
+    #[must_use]
+    pub fn listening(&self, id: ConnectionId) -> Option<SocketAddr> {
+        self.listeners.get(&id).map(|port| port.listener.local())
+    }
+
+    fn add_listener(
+        &mut self,
+        lease: Lease,
+        backlog: usize,
+        options: &StreamOptions,
+    ) -> SocketAddr {
         let listener = Listener::new(lease, options);
-        let local = listener.local();
+        let (id, local) = (listener.id(), listener.local());
         let port = Port {
             listener,
             backlog,
             on_the_way: HashSet::new(),
+            next: None,
         };
-        self.listeners.insert(port.listener.id(), port);
-        Ok(local)
+        self.listeners.insert(id, port);
+        // It may have come together with the answer.
+        self.held.insert(id);
+        self.may_accept = true;
+        local
     }
 
     /// How many packets came to listeners and opened no connection: they were not SYNs, came again,
@@ -225,6 +266,12 @@ impl<'n> Edge<'n> {
         self.ignored
     }
 
+    /// How many connections of others were given up after 5 s half open, since the backlog was full and another one came.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
     /// A connection, to read and write.
     pub fn stream(&mut self, id: ConnectionId) -> Option<&mut EdgeStream> {
         let stream = self.streams.get_mut(&id)?;
@@ -232,9 +279,10 @@ impl<'n> Edge<'n> {
         Some(stream)
     }
 
-    /// Gives a connection up; dropping it ends it.
+    /// Gives a connection up; dropping it ends it. Of a listener, nobody is accepted any more.
     pub fn remove(&mut self, id: ConnectionId) -> Option<EdgeStream> {
         self.wheel.remove(id);
+        self.listeners.remove(&id);
         self.failures.remove(&id);
         self.arrived(id);
         if let Some(asking) = self.asking.remove(&id) {
@@ -271,6 +319,10 @@ impl<'n> Edge<'n> {
             true => Some(Duration::ZERO),
             false => [self.next_deadline(), longest].into_iter().flatten().min(),
         };
+        let longest = match self.failed.is_empty() {
+            true => longest,
+            false => Some(Duration::ZERO),
+        };
         let mut events = Vec::new();
         self.node.wait(&mut events, EVENTS_MAX, longest)?;
         Ok(self.handle(events))
@@ -301,7 +353,9 @@ impl<'n> Edge<'n> {
     fn look_at_touched(&mut self) {
         self.may_accept = false;
         for id in core::mem::take(&mut self.held) {
-            self.accept(id);
+            if self.accept(id) {
+                self.failed.push(id);
+            }
         }
         for id in core::mem::take(&mut self.touched) {
             self.schedule(id);
@@ -310,7 +364,7 @@ impl<'n> Edge<'n> {
 
     /// Moves the packets of connections with events or whose time has come, and says which these are.
     fn handle(&mut self, events: Vec<Event>) -> Vec<ConnectionId> {
-        let mut touched = Vec::new();
+        let mut touched = core::mem::take(&mut self.failed);
         for event in events {
             match id_of(&event) {
                 Some(id) if self.asking.contains_key(&id) => {
@@ -319,7 +373,11 @@ impl<'n> Edge<'n> {
                     }
                 }
                 Some(id) if self.streams.contains_key(&id) => touched.push(id),
-                Some(id) if self.listeners.contains_key(&id) => self.accept(id),
+                Some(id) if self.listeners.contains_key(&id) => {
+                    if self.accept(id) {
+                        touched.push(id);
+                    }
+                }
                 _ => self.others.push(event),
             }
         }
@@ -353,7 +411,7 @@ impl<'n> Edge<'n> {
         };
         let answer = heard.and_then(|()| asking.request.try_finish());
         let begun = match answer {
-            Ok(Some(lease)) => asking.begin(lease),
+            Ok(Some(lease)) => self.begin(lease, &asking),
             Ok(None) => {
                 self.asking.insert(id, asking);
                 return false;
@@ -362,18 +420,30 @@ impl<'n> Edge<'n> {
         };
         self.wheel.remove(id);
         match begun {
-            Ok(stream) => {
-                self.add(stream);
-                true
-            }
+            Ok(()) => true,
             Err(error) => self.fail(id, &asking.wish, error),
         }
+    }
+
+    /// Does what a lease was asked for.
+    fn begin(&mut self, lease: Lease, asking: &Asking) -> Result<(), EdgeError> {
+        let options = &asking.options;
+        let stream = match &asking.wish {
+            Wish::Connect(remote) => EdgeStream::start_over(lease, *remote, options)?,
+            Wish::Accept(syn) => syn.answer(lease, options)?,
+            Wish::Listen(backlog) => {
+                self.add_listener(lease, *backlog, options);
+                return Ok(());
+            }
+        };
+        self.add(stream);
+        Ok(())
     }
 
     /// A connection has not begun. Says whether there is something to tell of it.
     fn fail(&mut self, id: ConnectionId, wish: &Wish, error: EdgeError) -> bool {
         match wish {
-            Wish::Connect(_) => {
+            Wish::Connect(_) | Wish::Listen(_) => {
                 self.failures.insert(id, error);
                 true
             }
@@ -388,8 +458,11 @@ impl<'n> Edge<'n> {
 
     /// The time of a connection has come. Says whether there is something to tell of it.
     fn is_overdue(&mut self, id: ConnectionId) -> bool {
+        if self.listeners.contains_key(&id) {
+            return self.accept(id);
+        }
         let Some(asking) = self.asking.get(&id) else {
-            return true;
+            return self.streams.contains_key(&id);
         };
         if self.clock.elapsed() < asking.gives_up {
             // The wheel is a little early.
@@ -404,28 +477,37 @@ impl<'n> Edge<'n> {
     }
 
     /// Takes the connections that others open at a listener: asks for their leases.
-    fn accept(&mut self, id: ConnectionId) {
+    /// Says whether there is something to tell of it.
+    fn accept(&mut self, id: ConnectionId) -> bool {
         let Some(mut port) = self.listeners.remove(&id) else {
-            return;
+            return false;
         };
         // What would be too much stays in the queue: a lease that is given up resets its peer.
         for _ in 0..SYNS_MAX {
-            if port.on_the_way.len() >= port.backlog {
-                break;
-            }
-            match port.listener.try_recv() {
+            let next = match port.next.take() {
+                Some(next) => Ok(Some(Some(next))),
+                None => port.listener.try_recv(),
+            };
+            match next {
                 Ok(Some(syn)) => self.answer(&mut port, syn),
                 Ok(None) => {
                     self.listeners.insert(id, port);
-                    return;
+                    return false;
                 }
                 // The bridge is gone: the listener is given up, and its connections say so.
-                Err(_) => return,
+                Err(error) => {
+                    self.failures.insert(id, error.into());
+                    return true;
+                }
+            }
+            if port.next.is_some() {
+                break;
             }
         }
-        self.may_accept |= port.on_the_way.len() < port.backlog;
+        self.may_accept |= port.next.is_none();
         self.held.insert(id);
         self.listeners.insert(id, port);
+        false
     }
 
     /// Asks for a lease of the connection that a SYN opens.
@@ -435,21 +517,55 @@ impl<'n> Edge<'n> {
             self.ignored += 1;
             return;
         };
+        if port.on_the_way.len() >= port.backlog && !self.make_room(port) {
+            port.next = Some(syn);
+            return;
+        }
         let (ask, remote) = (syn.ask(), syn.remote);
-        match self.ask(&ask, Wish::Accept(syn), port.listener.options()) {
+        let options = port.listener.options();
+        match self.ask(&ask, Wish::Accept(syn), &options.lease(), options) {
             Ok(id) => {
-                let listener = port.listener.id();
+                let opening = Opening {
+                    listener: port.listener.id(),
+                    remote,
+                    since: self.clock.elapsed(),
+                };
                 port.on_the_way.insert(remote);
-                self.opening.insert(id, Opening { listener, remote });
+                self.opening.insert(id, opening);
             }
             // Its host asks again.
             Err(_) => self.ignored += 1,
         }
     }
 
+    /// Gives up the connection of a listener that has been half open for longest, if that is too long. Otherwise it is
+    /// looked at again then.
+    fn make_room(&mut self, port: &mut Port) -> bool {
+        let listener = port.listener.id();
+        let of_listener = self
+            .opening
+            .iter()
+            .filter(|(_, one)| one.listener == listener);
+        let Some((&id, oldest)) = of_listener.min_by_key(|(_, one)| one.since) else {
+            return false;
+        };
+        let until = oldest.since.saturating_add(HALF_OPEN);
+        if self.clock.elapsed() < until {
+            self.wheel.set(listener, until);
+            return false;
+        }
+        port.on_the_way.remove(&oldest.remote);
+        self.given_up += 1;
+        drop(self.remove(id));
+        true
+    }
+
     /// A connection that another host opens is not on its way any more: there is room for one more.
     fn arrived(&mut self, id: ConnectionId) {
-        let Some(Opening { listener, remote }) = self.opening.remove(&id) else {
+        let Some(Opening {
+            listener, remote, ..
+        }) = self.opening.remove(&id)
+        else {
             return;
         };
         if let Some(port) = self.listeners.get_mut(&listener) {

@@ -19,6 +19,10 @@ const LARGE_BYTES_MAX: usize = 61_440;
 /// The longest queue to this program that is asked for because of its receive buffer.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 
+/// So often one call takes packets, until others have their turn: whoever sends faster than they are taken keeps no caller.
+/// What is left makes another event.
+const PUMPS_MAX: usize = 16;
+
 /// Until something happens, or for ever: a call looks again after so long.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -212,7 +216,11 @@ impl EdgeStream {
     /// # Errors
     /// [`EdgeError::Lease`]: the bridge is gone.
     pub fn pump(&mut self) -> Result<(), EdgeError> {
-        while self.driven.pump()? {}
+        for _ in 0..PUMPS_MAX {
+            if !self.driven.pump()? {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -265,7 +273,11 @@ impl EdgeStream {
     /// processor's cache on the way.
     fn pump_for(&mut self, bytes: usize) -> Result<(), EdgeError> {
         let has_enough = |tcp: &Tcp| tcp.readable_bytes() >= bytes.max(1);
-        while self.driven.pump_until(has_enough)? && !has_enough(&self.driven.endpoint) {}
+        for _ in 0..PUMPS_MAX {
+            if !self.driven.pump_until(has_enough)? || has_enough(&self.driven.endpoint) {
+                break;
+            }
+        }
         Ok(())
     }
 

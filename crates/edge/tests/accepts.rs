@@ -2,7 +2,9 @@
 //! holds up nobody, and strangers make no state beyond the backlog.
 
 use barewire::{Connection, Error, Node};
-use barewire_edge::{Ask, Edge, LeaseOptions, PacketHeader, Refusal, StreamOptions, Takes};
+use barewire_edge::{
+    Ask, Edge, EdgeError, LeaseError, LeaseOptions, PacketHeader, Refusal, StreamOptions, Takes,
+};
 use barewire_proto::edge::message::{Answer, Granted, MESSAGE_BYTES_MAX};
 use barewire_tcp::{Checked, Config, Endpoint, Tcp};
 use barewire_units::Instant;
@@ -203,8 +205,9 @@ fn a_bridge_that_is_silent_holds_no_listener_up() {
         edge.wait(Some(LONG)).expect("the node is well");
     }
     exchange(&mut edge, one);
-    let at = edge.listen(false, BACKLOG, &options).expect("a lease");
-    assert_eq!(at, LOCAL.into());
+    let port = edge.start_listen(false, BACKLOG, &options);
+    let port = port.expect("a bridge");
+    assert_eq!(edge.listening(port), None);
     // All of the backlog waits for the bridge, and the others in the queue of the port.
     let start = std::time::Instant::now();
     while edge.len() < 1 + BACKLOG {
@@ -215,14 +218,16 @@ fn a_bridge_that_is_silent_holds_no_listener_up() {
         exchange(&mut edge, one);
     }
     assert_eq!(edge.len(), 1 + BACKLOG);
-    assert!(edge.ignored() < BACKLOG as u64);
+    assert_eq!(edge.listening(port), Some(LOCAL.into()));
+    // Each was there twice, and one more was looked at.
+    assert_eq!(edge.ignored(), BACKLOG as u64);
     go.send(()).expect("the bridge is there");
     let mut told = HashSet::new();
     while told.len() < usize::from(HOSTS) {
         assert!(start.elapsed() < LONG, "{told:?}");
         for id in edge.wait(Some(LONG)).expect("the node is well") {
-            let stream = edge.stream(id).expect("only such are told of");
-            if id != one {
+            if id != one && id != port {
+                let stream = edge.stream(id).expect("only such are told of");
                 told.insert((id, stream.remote()));
             }
         }
@@ -238,7 +243,70 @@ fn a_bridge_that_is_silent_holds_no_listener_up() {
             .len(),
         usize::from(HOSTS)
     );
-    drop(edge);
+    // The bridge ends the lease of the port: that is told.
     go.send(()).expect("the bridge is there");
+    let gone = loop {
+        edge.wait(Some(LONG)).expect("the node is well");
+        assert!(start.elapsed() < LONG, "nobody hears of it");
+        if let Some(gone) = edge.take_failure(port) {
+            break gone;
+        }
+    };
+    assert!(matches!(gone, EdgeError::Lease(LeaseError::Gone(_))));
+    assert_eq!(edge.listening(port), None);
+    assert_eq!(edge.given_up(), 0);
+    drop(edge);
+    bridge.join().expect("the bridge does not panic");
+}
+
+/// Grants a lease to listen, and one to each host. Those but the last never answer.
+fn bridge_of_strangers(node: &Node) {
+    let (mut port, ask) = asked(node);
+    grant(&mut port, &ask);
+    let mut silent = Vec::new();
+    for number in 0..=BACKLOG as u16 {
+        let mut host = Host::new(number);
+        assert!(host.send(&mut port));
+        if usize::from(number) < BACKLOG {
+            let (mut lease, ask) = asked(node);
+            grant(&mut lease, &ask);
+            silent.push(lease);
+            continue;
+        }
+        let (mut lease, ask) = asked(node);
+        assert_eq!(ask.remote, host.tcp.config().local);
+        grant(&mut lease, &ask);
+        host.serve(lease);
+    }
+}
+
+#[test]
+fn strangers_who_do_not_answer_keep_nobody_away() {
+    let name = format!("edge-strangers-{}", std::process::id());
+    let far = Node::new().expect("a node");
+    let listener = far.listen(&name).expect("the name is free");
+    let bridge = std::thread::spawn(move || {
+        bridge_of_strangers(&far);
+        drop(listener);
+    });
+    let node = Node::new().expect("a node");
+    let mut edge = Edge::new(&node);
+    let mut options = StreamOptions::default();
+    options.lease.name = name;
+    edge.listen(false, BACKLOG, &options).expect("a lease");
+    let start = std::time::Instant::now();
+    let told = loop {
+        assert!(start.elapsed() < LONG, "it is never accepted");
+        let told = edge.wait(Some(LONG)).expect("the node is well");
+        if let Some(&id) = told.first() {
+            break id;
+        }
+        assert!(edge.len() <= BACKLOG);
+    };
+    // One of the strangers had to go, and only after a while.
+    assert!(start.elapsed() >= Duration::from_secs(4));
+    assert_eq!((edge.given_up(), edge.len()), (1, BACKLOG));
+    exchange(&mut edge, told);
+    drop(edge);
     bridge.join().expect("the bridge does not panic");
 }
