@@ -147,7 +147,9 @@ impl Running {
                 "it keeps rights: {status}"
             );
             tell.send(()).unwrap();
-            bridge.serve(&seen, &mut |_| {})?;
+            bridge
+                .serve(&seen, &mut |_| {})
+                .inspect_err(|error| eprintln!("the bridge has ended: {error}"))?;
             Ok(bridge.summary())
         });
         match ready.recv() {

@@ -79,9 +79,13 @@ const TAG_BYTES: usize = 4;
 /// The longest IP packet.
 const MTU_MOST: usize = PLACE_BYTES - KERNEL_HEADROOM_BYTES - ETHERNET_BYTES - TAG_BYTES;
 
-/// Powers of two: the fill ring has room for all places of the first kind, the send ring for all of the second.
+/// Powers of two: the send ring has room for all places of the second kind.
 const RECEIVE_PLACES: u32 = 4096;
 const SEND_PLACES: u32 = 2048;
+
+/// The fill ring has room for all places of the first kind twice. The kernel shows what it has received first, and only then
+/// which entries of the fill ring it has taken for that (`xsk_flush`): meanwhile all of these places may come back.
+const FILL_ENTRIES: u32 = 2 * RECEIVE_PLACES;
 
 /// So many frames wait for the next system call at most. The kernel sends as many with one (`xsk_generic_xmit`).
 const SEND_LATER_MAX: u32 = 32;
@@ -219,7 +223,7 @@ fn rings(socket: &OwnedFd) -> Result<Rings, FrameError> {
         _ => failure("give the kernel memory for frames (XDP_UMEM_REG)")(errno),
     })?;
     let sizes = [
-        (FILL_RING, RECEIVE_PLACES),
+        (FILL_RING, FILL_ENTRIES),
         (COMPLETION_RING, SEND_PLACES),
         (RECEIVE_RING, RECEIVE_PLACES),
         (SEND_RING, SEND_PLACES),
@@ -231,7 +235,7 @@ fn rings(socket: &OwnedFd) -> Result<Rings, FrameError> {
     let failed = failure("map a ring of frames (mmap)");
     let mut rings = Rings {
         memory,
-        fill: Ring::map(fd, FILL_AT, fill, RECEIVE_PLACES).map_err(&failed)?,
+        fill: Ring::map(fd, FILL_AT, fill, FILL_ENTRIES).map_err(&failed)?,
         receive: Ring::map(fd, RECEIVE_AT, receive, RECEIVE_PLACES).map_err(&failed)?,
         send: Ring::map(fd, SEND_AT, send, SEND_PLACES).map_err(&failed)?,
         completion: Ring::map(fd, COMPLETION_AT, completion, SEND_PLACES).map_err(&failed)?,
@@ -326,7 +330,7 @@ impl Xdp {
         let is_right = place < place_at(RECEIVE_PLACES)
             && rings.memory.copy_out(frame.at as usize, &mut into[..len]);
         rings.receive.release();
-        // A place comes back for each that was taken, so there is room for it.
+        // A place comes back for each that was taken, so there is room for it: see `FILL_ENTRIES`.
         if !is_right || !rings.fill.put(place) {
             let what = "take a frame (the kernel names memory that it was not given)";
             return Err(SysError::new(what, libc::EPROTO).into());
