@@ -1,9 +1,12 @@
 //! TCP through a bridge beside the kernel's, over the same pair of interfaces. Needs root.
 //!
-//! `rates [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
+//! `rates [--xdp] [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
 //! server on the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream,
 //! receives one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the
 //! median of the rounds and their range, and the ratio of each round likewise. With WORD, only the rows whose names have it.
+//!
+//! With `--xdp`, two more bridges take their turns: one by AF_XDP, and one that leaves no checksums and segments to the device
+//! either. Each has a pair of interfaces of its own, whose other end completes checksums, as AF_XDP demands.
 //!
 //! In the rows that say so both clients poll: with reads that do not wait. The server never does.
 
@@ -17,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use barewire::Node;
-use barewire_bridge::BridgeConfig;
+use barewire_bridge::{BridgeConfig, Device};
 use barewire_edge::{Edge, EdgeStream, StreamOptions};
 use barewire_sys::wake::{Epoll, Interest};
 use common::{Kind, Place, Running};
@@ -245,117 +248,207 @@ struct Plan {
     word: String,
 }
 
-/// Measures one row, in turn.
+/// A way to the server.
+struct Way<'p> {
+    name: &'static str,
+    place: &'p Place,
+    /// The server.
+    at: SocketAddr,
+    /// Otherwise it is the kernel's.
+    has_bridge: bool,
+}
+
+impl Way<'_> {
+    /// A connection of the kernel's.
+    fn kernel(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(self.at)?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// One through the bridge.
+    fn edge(&self) -> Result<(Node, EdgeStream), Failure> {
+        let node = Node::new()?;
+        let stream = EdgeStream::connect(&node, self.at, &StreamOptions::default())?;
+        Ok((node, stream))
+    }
+}
+
+/// The median of some values, and their range.
+fn shown(mut column: Vec<f64>) -> String {
+    column.sort_by(f64::total_cmp);
+    let (least, most) = (column[0], column[column.len() - 1]);
+    format!("{:.4} ({least:.4} to {most:.4})", column[column.len() / 2])
+}
+
+/// Measures one row by all ways, in turn. A ratio is that to the first of them.
 fn row(
     name: &str,
     plan: &Plan,
-    kernel: impl Fn() -> Result<f64, Failure>,
-    edge: impl Fn() -> Result<f64, Failure>,
+    ways: &[Way<'_>],
+    measured: impl Fn(&Way<'_>) -> Result<f64, Failure>,
 ) -> Result<(), Failure> {
     if !name.contains(&plan.word) {
         return Ok(());
     }
-    let (rounds, mut all) = (plan.rounds, [const { Vec::new() }; 3]);
-    for _ in 0..rounds {
-        let (kernel, edge) = (kernel()?, edge()?);
-        for (column, value) in all.iter_mut().zip([kernel, edge, edge / kernel]) {
-            column.push(value);
+    let mut all = vec![Vec::new(); ways.len()];
+    for _ in 0..plan.rounds {
+        for (column, way) in all.iter_mut().zip(ways) {
+            way.place.home.enter()?;
+            column.push(measured(way)?);
         }
     }
-    let shown = all.map(|mut column| {
-        column.sort_by(f64::total_cmp);
-        let (least, most) = (column[0], column[rounds - 1]);
-        format!("{:.4} ({least:.4} to {most:.4})", column[rounds / 2])
-    });
-    println!(
-        "{name}: kernel {}, bridge {}, ratio {}",
-        shown[0], shown[1], shown[2]
-    );
+    println!("{name}:");
+    for (column, way) in all.iter().zip(ways) {
+        let ratios = column.iter().zip(&all[0]).map(|(own, first)| own / first);
+        println!(
+            "  {}: {}, ratio {}",
+            way.name,
+            shown(column.clone()),
+            shown(ratios.collect())
+        );
+    }
     Ok(())
 }
 
+/// A pair of interfaces with a bridge at one end, and a listener of the kernel's at the other.
+struct Pair {
+    place: Place,
+    bridge: Running,
+    listener: TcpListener,
+}
+
+impl Pair {
+    /// `kind` says what the other end does with checksums.
+    fn new(kind: Kind, set: impl FnOnce(&mut BridgeConfig)) -> Result<Pair, Failure> {
+        let place = Place::new(kind)?;
+        let mut config = place.config(true);
+        config.spin = BridgeConfig::new(config.device.clone()).spin;
+        (config.limits.leases_max, config.limits.user_leases_max) = (4000, 4000);
+        set(&mut config);
+        let bridge = Running::start(&place, config)?;
+        let listener = place.peer.run(|| TcpListener::bind("10.77.0.1:0"))?;
+        Ok(Pair {
+            place,
+            bridge,
+            listener,
+        })
+    }
+
+    fn way(&self, name: &'static str, has_bridge: bool) -> io::Result<Way<'_>> {
+        Ok(Way {
+            name,
+            place: &self.place,
+            at: self.listener.local_addr()?,
+            has_bridge,
+        })
+    }
+}
+
+fn pairs(with_xdp: bool) -> Result<Vec<(&'static str, Pair)>, Failure> {
+    let mut pairs = vec![("bridge", Pair::new(Kind::Interface, |_| {})?)];
+    if with_xdp {
+        let plain = Pair::new(Kind::Xdp, |config| {
+            let name = config.device.name().to_owned();
+            config.device = Device::Interface { name };
+            config.offload = false;
+        })?;
+        pairs.push(("bridge without offload", plain));
+        pairs.push(("bridge by AF_XDP", Pair::new(Kind::Xdp, |_| {})?));
+    }
+    Ok(pairs)
+}
+
 fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1);
+    let (flags, arguments): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|word| word == "--xdp");
+    let mut arguments = arguments.into_iter();
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
-    let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let plan = Plan {
         longest: Duration::from_secs_f64(seconds),
-        rounds,
+        rounds: arguments.next().map_or(Ok(5), |text| text.parse())?,
         word: arguments.next().unwrap_or_default(),
     };
-    let place = Place::new(Kind::Interface)?;
-    let mut config = place.config(true);
-    config.spin = BridgeConfig::new(config.device.clone()).spin;
-    (config.limits.leases_max, config.limits.user_leases_max) = (4000, 4000);
-    let bridge = Running::start(&place, config)?;
-    let listener = place.peer.run(|| TcpListener::bind("10.77.0.1:0"))?;
-    let at = listener.local_addr()?;
+    let pairs = pairs(!flags.is_empty())?;
+    let mut ways = vec![pairs[0].1.way("kernel", false)?];
+    for (name, pair) in &pairs {
+        ways.push(pair.way(name, true)?);
+    }
     let over = AtomicBool::new(false);
-    place.home.enter()?;
     std::thread::scope(|scope| {
-        let serving = scope.spawn(|| serve(&listener, &over));
-        let measured = measure(at, &plan);
-        // Relaxed, partner the loads in the server: the connection below orders it.
+        let serving: Vec<_> = pairs
+            .iter()
+            .map(|(_, pair)| scope.spawn(|| serve(&pair.listener, &over)))
+            .collect();
+        if let Err(error) = measure(&ways, &plan) {
+            // The server may wait for a client that is no more.
+            eprintln!("{error}");
+            std::process::exit(1);
+        }
+        // Relaxed, partner the loads in the server: the connections below order it.
         over.store(true, Ordering::Relaxed);
-        drop(TcpStream::connect(at)?);
-        serving.join().map_err(|_| "the server has panicked")??;
-        measured
+        for way in &ways {
+            way.place.home.enter()?;
+            drop(TcpStream::connect(way.at)?);
+        }
+        for server in serving {
+            server.join().map_err(|_| "the server has panicked")??;
+        }
+        Ok::<_, Failure>(())
     })?;
-    println!("{:?}", bridge.stop().counters);
+    drop(ways);
+    for (name, pair) in pairs {
+        println!("{name}: {:?}", pair.bridge.stop().counters);
+    }
     Ok(())
 }
 
 /// Measures all rows.
-fn measure(at: SocketAddr, plan: &Plan) -> Result<(), Failure> {
+fn measure(ways: &[Way<'_>], plan: &Plan) -> Result<(), Failure> {
     let longest = plan.longest;
-    let node = Node::new()?;
-    let kernel = || -> Result<TcpStream, Failure> {
-        let stream = TcpStream::connect(at)?;
-        stream.set_nodelay(true)?;
-        Ok(stream)
-    };
-    let edge = || -> Result<EdgeStream, Failure> {
-        Ok(EdgeStream::connect(&node, at, &StreamOptions::default())?)
-    };
-    row(
-        "send, bytes a second",
-        plan,
-        || Ok(send(kernel()?, longest)?),
-        || Ok(send(edge()?, longest)?),
-    )?;
-    row(
-        "receive, bytes a second",
-        plan,
-        || Ok(receive(kernel()?, longest)?),
-        || Ok(receive(edge()?, longest)?),
-    )?;
-    row(
-        "64 B to and fro, a second",
-        plan,
-        || Ok(exchange(kernel()?, longest)?),
-        || Ok(exchange(edge()?, longest)?),
-    )?;
-    row(
-        "64 B to and fro, polling, a second",
-        plan,
-        || {
-            let stream = kernel()?;
-            stream.set_nonblocking(true)?;
-            Ok(exchange_polling(stream, try_read_kernel, longest)?)
-        },
-        || {
+    row("send, bytes a second", plan, ways, |way| {
+        Ok(match way.has_bridge {
+            false => send(way.kernel()?, longest)?,
+            true => {
+                let (_node, stream) = way.edge()?;
+                send(stream, longest)?
+            }
+        })
+    })?;
+    row("receive, bytes a second", plan, ways, |way| {
+        Ok(match way.has_bridge {
+            false => receive(way.kernel()?, longest)?,
+            true => {
+                let (_node, stream) = way.edge()?;
+                receive(stream, longest)?
+            }
+        })
+    })?;
+    row("64 B to and fro, a second", plan, ways, |way| {
+        Ok(match way.has_bridge {
+            false => exchange(way.kernel()?, longest)?,
+            true => {
+                let (_node, stream) = way.edge()?;
+                exchange(stream, longest)?
+            }
+        })
+    })?;
+    row("64 B to and fro, polling, a second", plan, ways, |way| {
+        if way.has_bridge {
             let try_read = |stream: &mut EdgeStream, into: &mut [u8]| Ok(stream.try_read(into)?);
-            Ok(exchange_polling(edge()?, try_read, longest)?)
-        },
-    )?;
+            let (_node, stream) = way.edge()?;
+            return Ok(exchange_polling(stream, try_read, longest)?);
+        }
+        let stream = way.kernel()?;
+        stream.set_nonblocking(true)?;
+        Ok(exchange_polling(stream, try_read_kernel, longest)?)
+    })?;
     for connections in [10, 1000] {
         let name = format!("64 B over {connections} connections, a second");
-        row(
-            &name,
-            plan,
-            || exchange_kernel(at, connections, longest),
-            || exchange_edge(at, connections, longest),
-        )?;
+        row(&name, plan, ways, |way| match way.has_bridge {
+            false => exchange_kernel(way.at, connections, longest),
+            true => exchange_edge(way.at, connections, longest),
+        })?;
     }
     Ok(())
 }
