@@ -35,8 +35,17 @@ const DIRECT_BYTES_MAX: usize = OUTBOX_BYTES - 4096;
 const BEFORE_BYTES: usize = HEADER + LINE_BYTES;
 /// The most that a read stores elsewhere: the inbox has room for it.
 const ELSEWHERE_BYTES_MAX: usize = INBOX_BYTES / 2;
-/// Reads that find nothing, one after the other, before the rest of a frame goes the ordinary way.
-const EMPTY_READS_MAX: u32 = 64;
+/// Reads for the rest of a frame, before that goes the ordinary way: nobody is kept here by crumbs.
+const READS_FOR_REST_MAX: u32 = 100;
+
+/// A frame whose payload begins on a line of its own, and can go anywhere.
+struct LongFrame {
+    /// Of the connection.
+    index: usize,
+    head: Head,
+    header: [u8; HEADER_BYTES],
+    payload_bytes: usize,
+}
 
 /// The way out.
 impl Inner {
@@ -128,7 +137,7 @@ impl Inner {
             return self.fill_direct(buffer);
         }
         let arrival = self.fill_inbox()?;
-        self.long_from = self.long_frame_at_begin().map(|(index, _)| index);
+        self.long_from = self.long_frame_at_begin().map(|frame| frame.index);
         Ok(arrival)
     }
 
@@ -158,30 +167,43 @@ impl Inner {
         if arrival == Arrival::Nothing {
             return Ok(arrival);
         }
-        let payload_bytes = match self.long_frame_at_begin() {
-            Some((index, payload_bytes))
-                if self.long_from == Some(index) && payload_bytes <= most_bytes =>
-            {
-                payload_bytes
-            }
-            _ => {
-                // It is something else.
-                self.long_from = None;
-                self.inbox.insert(BEFORE_BYTES, &memory[..found_bytes]);
-                return Ok(arrival);
-            }
+        let expected = self.long_from;
+        let frame = self.long_frame_at_begin();
+        let frame = frame.filter(|it| Some(it.index) == expected && it.payload_bytes <= most_bytes);
+        let Some(frame) = frame else {
+            // It is something else.
+            self.long_from = None;
+            self.inbox.insert(BEFORE_BYTES, &memory[..found_bytes]);
+            return Ok(arrival);
         };
-        let (payload, behind) = memory.split_at_mut(payload_bytes);
-        self.inbox.insert(
-            BEFORE_BYTES,
-            &behind[..found_bytes.saturating_sub(payload_bytes)],
-        );
-        buffer.stored = self.take_direct(payload, found_bytes)?;
+        let (payload, behind) = memory.split_at_mut(frame.payload_bytes);
+        let more_bytes = found_bytes.saturating_sub(payload.len());
+        self.inbox.insert(BEFORE_BYTES, &behind[..more_bytes]);
+        self.inbox.consume(BEFORE_BYTES);
+        let done_bytes = self.read_rest(payload, found_bytes.min(payload.len()));
+        buffer.stored = self.take_direct(&frame, &payload[..done_bytes])?;
         Ok(arrival)
     }
 
-    /// The connection and the payload of the long frame with which the inbox begins, if it does.
-    fn long_frame_at_begin(&mut self) -> Option<(usize, usize)> {
+    /// Reads the rest of a payload, unless it is slow to come; returns how much of it is there.
+    fn read_rest(&mut self, payload: &mut [u8], found_bytes: usize) -> usize {
+        let mut done_bytes = found_bytes;
+        for _ in 0..READS_FOR_REST_MAX {
+            let Some(carrier) = self.carrier.as_mut().filter(|_| done_bytes < payload.len()) else {
+                break;
+            };
+            match carrier.read(&mut payload[done_bytes..]) {
+                Ok(Arrival::Bytes(count)) => done_bytes += count,
+                Ok(Arrival::Nothing) => {}
+                // The next read tells it again.
+                Ok(Arrival::End) | Err(_) => break,
+            }
+        }
+        done_bytes
+    }
+
+    /// The long frame with which the inbox begins, if it does.
+    fn long_frame_at_begin(&mut self) -> Option<LongFrame> {
         let head = Head::parse(self.inbox.bytes().first_chunk::<HEADER>()?).ok()?;
         let payload_bytes = head.payload_bytes.checked_sub(LINE_BYTES)?;
         if head.kind != Kind::Frame || payload_bytes < DIRECT_BYTES_MIN {
@@ -198,65 +220,43 @@ impl Inner {
         let is_long = matches!(kind, FrameKind::Whole | FrameKind::More)
             && begin == LINE_BYTES
             && len_bytes == payload_bytes;
-        is_long.then_some((index, payload_bytes))
+        is_long.then_some(LongFrame {
+            index,
+            head,
+            header: *header,
+            payload_bytes,
+        })
     }
 
-    /// Takes the long frame with which the inbox begins. The first bytes of its payload are in `payload`; the rest is read,
-    /// unless it is slow to come.
+    /// Publishes a frame of which so much of the payload is elsewhere, if that is all. Otherwise it goes on the ordinary way.
     fn take_direct(
         &mut self,
-        payload: &mut [u8],
-        found_bytes: usize,
-    ) -> Result<Option<StoredFrame>, Stop> {
-        let before = self.inbox.bytes().first_chunk::<BEFORE_BYTES>();
-        let (Some(before), Some(carrier)) = (before, &mut self.carrier) else {
-            return Ok(None);
-        };
-        let mut done_bytes = found_bytes.min(payload.len());
-        let mut empty_reads = 0;
-        while done_bytes < payload.len() && empty_reads < EMPTY_READS_MAX {
-            match carrier.read(&mut payload[done_bytes..]) {
-                Ok(Arrival::Bytes(count)) => (done_bytes, empty_reads) = (done_bytes + count, 0),
-                Ok(Arrival::Nothing) => empty_reads += 1,
-                // The next read tells it again.
-                Ok(Arrival::End) | Err(_) => break,
-            }
-        }
-        let head =
-            Head::parse(before.first_chunk().unwrap_or(&[0; HEADER])).map_err(Stop::Misbehaved)?;
-        let mut header = [0; HEADER_BYTES];
-        header.copy_from_slice(&before[HEADER..HEADER + HEADER_BYTES]);
-        self.inbox.consume(BEFORE_BYTES);
-        self.begin_frame(&head)?;
-        let Some(frame) = self.receiving.take() else {
-            return Ok(None);
-        };
-        let frame = Receiving { header, ..frame };
-        Ok(self.end_direct(frame, &payload[..done_bytes], payload.len()))
-    }
-
-    /// Publishes a frame whose payload is elsewhere, if it is all there. Otherwise it goes on the ordinary way.
-    fn end_direct(
-        &mut self,
-        frame: Receiving,
+        frame: &LongFrame,
         payload: &[u8],
-        payload_bytes: usize,
-    ) -> Option<StoredFrame> {
-        let connection = self.connections.get(frame.index)?;
-        let region = connection.node_region.as_mut()?;
-        let payload_offset = frame.offset + LINE_BYTES;
-        if payload.len() == payload_bytes {
-            region.publish(&frame);
-            return Some(StoredFrame {
+    ) -> Result<Option<StoredFrame>, Stop> {
+        self.begin_frame(&frame.head)?;
+        let Some(receiving) = self.receiving.take() else {
+            return Ok(None);
+        };
+        let connection = self.connections.get(frame.index);
+        let Some(region) = connection.and_then(|it| it.node_region.as_mut()) else {
+            return Ok(None);
+        };
+        let receiving = Receiving {
+            header: frame.header,
+            done_bytes: LINE_BYTES + payload.len(),
+            ..receiving
+        };
+        let payload_offset = receiving.offset + LINE_BYTES;
+        if payload.len() == frame.payload_bytes {
+            region.publish(&receiving);
+            return Ok(Some(StoredFrame {
                 payload_offset,
-                payload_bytes,
-            });
+                payload_bytes: payload.len(),
+            }));
         }
         region.window.write(payload_offset, payload);
-        self.receiving = Some(Receiving {
-            done_bytes: LINE_BYTES + payload.len(),
-            ..frame
-        });
-        None
+        self.receiving = Some(receiving);
+        Ok(None)
     }
 }
