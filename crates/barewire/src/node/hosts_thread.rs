@@ -5,7 +5,7 @@
 //! When it wakes while somebody else is about to drive, it leaves it to them for [`GRACE`], and looks again. So it costs at
 //! most one wake-up in that time while something moves, and none while nothing does, but for the signs of life.
 //!
-//! Where a thread polls a link all the time, the descriptor of its carrier tells nothing
+//! Where a thread polls a link all the time, the descriptor of its carrier is taken out of the set
 //! ([`DrivenSet::may_leave_out`]): each packet would cost that thread the way through the sets that nobody sleeps on. Then this
 //! thread wakes after each [`GRACE`], and has the descriptor tell again as soon as nobody has polled for so long.
 

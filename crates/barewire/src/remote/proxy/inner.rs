@@ -392,14 +392,19 @@ impl Inner {
             return Sleep::UntilReadable;
         };
         let sleep = carrier.before_sleep();
-        if !self.is_left_out {
-            self.set_interest(Interest {
-                readable: self.to_node.len() < TO_NODE_MAX,
-                writable: has_more || sleep == Sleep::UntilReadableOrWritable,
-                edge: false,
-            });
+        if self.is_left_out {
+            return sleep;
         }
-        sleep
+        let is_set = self.set_interest(Interest {
+            readable: self.to_node.len() < TO_NODE_MAX,
+            writable: has_more || sleep == Sleep::UntilReadableOrWritable,
+            edge: false,
+        });
+        match is_set {
+            true => sleep,
+            // Nobody would be woken.
+            false => Sleep::NotYet,
+        }
     }
 
     /// As [`Inner::before_sleep`], for a thread that is about to sleep on the set.
@@ -412,15 +417,22 @@ impl Inner {
         self.before_sleep()
     }
 
-    fn set_interest(&mut self, interest: Interest) {
-        let Some(carrier) = self.carrier.as_ref() else {
-            return;
+    /// `false` if the kernel has no memory for it.
+    fn set_interest(&mut self, interest: Interest) -> bool {
+        let Some(carrier) = self.carrier.as_ref().filter(|_| self.interest != interest) else {
+            return true;
         };
-        if core::mem::replace(&mut self.interest, interest) != interest {
-            // It can only fail for a descriptor that is not in the set.
-            let epoll = &self.of_node.set.epoll;
-            let _ = epoll.modify(carrier.descriptor(), TOKEN_CARRIER, interest);
+        let (epoll, descriptor) = (&self.of_node.set.epoll, carrier.descriptor());
+        // Where the set waits for nothing, it goes out: each packet would pay for having it there all the same.
+        let changed = match (self.interest, interest) {
+            (Interest::NONE, _) => epoll.add(descriptor, TOKEN_CARRIER, interest),
+            (_, Interest::NONE) => epoll.remove(descriptor),
+            _ => epoll.modify(descriptor, TOKEN_CARRIER, interest),
+        };
+        if changed.is_ok() {
+            self.interest = interest;
         }
+        changed.is_ok()
     }
 
     /// Something has come in this turn. After many such turns in a row, the set no longer waits for the carrier's
