@@ -10,6 +10,7 @@
 //! ```layers
 //! carrier: what a carrier must promise
 //! peer: who is at the other end
+//! socket: a TCP connection, without signals
 //! tcp: over a TCP connection, not encrypted
 //! tls: over a TCP connection, authenticated and encrypted, and the keys for that
 //! ```
@@ -18,6 +19,7 @@
 
 mod carrier;
 mod peer;
+mod socket;
 pub mod tcp;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::carrier::{Arrival, Broken, Carrier, Properties, Sleep};
+use crate::socket::Quiet;
 
 /// Parts that are given to the kernel in one call; whatever comes behind them goes in the next.
 const PARTS_MAX: usize = 8;
@@ -63,10 +64,10 @@ impl TcpCarrier {
     }
 
     /// Sends by `write`, and notes whether the kernel takes more.
-    fn send(&mut self, write: impl Fn(&TcpStream) -> io::Result<usize>) -> Result<usize, Broken> {
+    fn send(&mut self, write: impl Fn(Quiet<'_>) -> io::Result<usize>) -> Result<usize, Broken> {
         self.is_full = false;
         loop {
-            match write(&self.stream) {
+            match write(Quiet(&self.stream)) {
                 Ok(taken) => return Ok(taken),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -165,6 +166,8 @@ impl Carrier for TcpCarrier {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn pair() -> (TcpCarrier, TcpCarrier) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -228,5 +231,22 @@ mod tests {
         };
         assert!(error.to_string().contains("reset"), "{error}");
         assert!(one.write(b"more").is_err());
+    }
+
+    #[test]
+    fn a_broken_connection_is_an_error_and_no_signal() {
+        let signalled = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&signalled);
+        signal_hook::flag::register(signal_hook::consts::SIGPIPE, flag).unwrap();
+        let (mut one, other) = pair();
+        drop(other);
+        // Until the other side has said that nobody reads.
+        while one.write_parts(&[b"in ", b"parts"]).is_ok() {
+            std::thread::yield_now();
+        }
+        assert!(one.write_parts(&[b"in ", b"parts"]).is_err());
+        assert!(one.write(b"whole").is_err());
+        // Relaxed: the handler runs in this thread.
+        assert!(!signalled.load(Ordering::Relaxed));
     }
 }

@@ -5,7 +5,7 @@ mod memory;
 
 use barewire_fabric::frame::{CONTROL_BYTES, CREDIT, HEADER_BYTES, LINE_BYTES};
 use barewire_fabric::memory::{Incoming, Outgoing};
-use barewire_fabric::queue::Next;
+use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::{Mirror, Tally, fits_ring, lines_between, publish_repeated};
 use barewire_fabric::{MessageReceiver, MessageSender, RingReceiver, RingSender};
 use memory::Region;
@@ -117,6 +117,56 @@ proptest! {
         prop_assert_eq!(tally.messages, sent.len() as u64);
         prop_assert_eq!(tally.bytes, sent.iter().map(|it| it.len() as u64).sum::<u64>());
         prop_assert_eq!(sent, received);
+    }
+
+    /// Messages whose bytes go another way are published without them, and taken as if they were there.
+    #[test]
+    fn announced_messages_take_their_places(lens in prop::collection::vec(1..400_usize, 1..100)) {
+        let [original, copy, credit, own] = [(); 4].map(|()| Region::new(RING_BYTES));
+        let ring = RingSender::new(original.clone(), own.clone(), RING_BYTES);
+        let mut sender = MessageSender::new(ring);
+        let ring = RingReceiver::new(copy.clone(), credit.clone(), RING_BYTES);
+        let mut receiver = MessageReceiver::new(ring, 1 << 16);
+        let mut mirror = Mirror::new(original, RING_BYTES);
+        let mut received = Vec::new();
+        for len in lens {
+            let len = len.min(sender.whole_message_bytes_max());
+            if len % 3 == 0 {
+                // An ordinary one between them.
+                let message = vec![7; len.min(sender.frame_bytes_max())];
+                prop_assert!(sender.send_frame(&message).unwrap());
+                repeat(&mut mirror, &copy, usize::MAX);
+                prop_assert!(take(&mut receiver, &mut received));
+                prop_assert_eq!(received.pop().unwrap(), message);
+            } else {
+                prop_assert!(sender.announce(len).unwrap());
+                let mut taken_bytes = 0;
+                let mut is_whole = false;
+                while let Some(frame) = mirror.peek().unwrap() {
+                    publish_repeated(&copy, frame.offset, frame.next_offset, frame.header);
+                    mirror.advance(&frame);
+                    let (offset, payload_bytes) = frame.payload();
+                    if frame.is_skip() {
+                        prop_assert_eq!(payload_bytes, 0);
+                        continue;
+                    }
+                    prop_assert!(!is_whole);
+                    if taken_bytes == 0 {
+                        prop_assert!(receiver.is_between_messages());
+                        prop_assert!(receiver.take_stored(offset + 8, payload_bytes).is_err());
+                        prop_assert!(receiver.take_stored(offset, payload_bytes - 1).is_err());
+                        is_whole = receiver.take_stored(offset, payload_bytes).unwrap();
+                        taken_bytes = payload_bytes;
+                    } else {
+                        let found = receiver.take_fragments(&mut [0; 400], &mut taken_bytes).unwrap();
+                        is_whole = found == Fragments::All;
+                    }
+                }
+                prop_assert!(is_whole);
+                prop_assert_eq!(taken_bytes, len);
+            }
+            own.publish_u64(CREDIT, credit.observe_u64(CREDIT));
+        }
     }
 
     #[test]

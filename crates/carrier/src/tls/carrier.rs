@@ -18,6 +18,7 @@ use rustls::{Connection, Error};
 
 use super::inbox::{Inbox, Received};
 use crate::carrier::{Arrival, Broken, Carrier, Properties, Sleep};
+use crate::socket::Quiet;
 use crate::tcp::TcpCarrier;
 
 /// The plaintext that one record holds at most, in bytes (RFC 8446, 5.1).
@@ -158,7 +159,7 @@ impl TlsCarrier {
     /// Has the kernel send records. Whether nothing is left.
     fn send(&mut self) -> Result<bool, Broken> {
         while self.tls.wants_write() {
-            match self.tls.write_tls(&mut self.stream) {
+            match self.tls.write_tls(&mut Quiet(&self.stream)) {
                 Ok(count) => self.sealed_bytes = self.sealed_bytes.saturating_sub(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),

@@ -11,6 +11,7 @@ use super::failure::HandshakeError;
 use super::identity::Identity;
 use crate::carrier::{Broken, Sleep};
 use crate::peer::PeerIdentity;
+use crate::socket::Quiet;
 
 /// After a failure so many bytes of the other side are thrown away, so that the kernel does not
 /// reset the connection before the reason has arrived there.
@@ -93,10 +94,10 @@ impl Handshake {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let Some((mut exchange, mut stream)) = self.running.take() else {
+        let Some((mut exchange, stream)) = self.running.take() else {
             return Err(HandshakeError::Over);
         };
-        match exchange.step(&mut stream) {
+        match exchange.step(&mut Quiet(&stream)) {
             Ok(Progress::Wait { has_unsent }) => {
                 self.running = Some((exchange, stream));
                 Ok(Step::Wait(match has_unsent {

@@ -1,6 +1,8 @@
 //! What a carrier that encrypts promises, beyond what `barewire-conformance` asks of every carrier.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::PollFlags;
 
@@ -216,4 +218,18 @@ fn tls_does_not_end_before_both_sides_have_said_so() {
     wait(&[(other.descriptor().as_fd(), PollFlags::IN)]);
     assert_eq!(other.read(&mut [0; 3]).unwrap(), Arrival::Bytes(3));
     assert!(other.into_tcp().is_err());
+}
+
+#[test]
+fn a_peer_that_has_gone_is_an_error_and_no_signal() {
+    let signalled = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&signalled);
+    signal_hook::flag::register(signal_hook::consts::SIGPIPE, flag).unwrap();
+    let (mut one, other) = carriers();
+    drop(other);
+    while one.write(b"more").is_ok() && one.flush().is_ok() {
+        std::thread::yield_now();
+    }
+    // Relaxed: the handler runs in this thread.
+    assert!(!signalled.load(Ordering::Relaxed));
 }
