@@ -7,7 +7,9 @@
 //!
 //! Where a thread polls a link all the time, the descriptor of its carrier is taken out of the set
 //! ([`DrivenSet::may_leave_out`]): each packet would cost that thread the way through the sets that nobody sleeps on. Then this
-//! thread wakes after each [`GRACE`], and has the descriptor tell again as soon as nobody has polled for so long.
+//! thread wakes after [`GRACE`], and has the descriptor tell again if nobody has polled for so long. Each time that somebody
+//! has, it sleeps twice as long, up to [`WATCH_MAX`]: each wake-up takes a processor away from whoever polls. So after the end of
+//! polling nothing lies there for longer than the polling took.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,6 +30,8 @@ use crate::remote::trust::Trust;
 
 /// How long the thread leaves what has come to others that are about to drive.
 const GRACE: Duration = Duration::from_millis(1);
+/// The longest sleep while somebody polls.
+const WATCH_MAX: Duration = Duration::from_millis(16);
 /// Most who may be greeting at a time. Others wait in the kernel.
 const GREETERS_MAX: usize = 256;
 /// Whoever has said nothing for so long makes room for them,
@@ -132,6 +136,7 @@ impl Thread {
         let ping_after = self.timeout / PINGS_PER_TIMEOUT;
         let mut next_tick = Instant::now() + ping_after;
         let mut events = Vec::with_capacity(64);
+        let mut watch = GRACE;
         while self.node.is_there() {
             events.clear();
             let left = next_tick.saturating_duration_since(Instant::now());
@@ -146,15 +151,14 @@ impl Thread {
                 Some(left)
             };
             let longest = match self.set.is_watched() {
-                true => Some(longest.map_or(GRACE, |time| time.min(GRACE))),
+                true => Some(longest.map_or(watch, |time| time.min(watch))),
                 false => longest,
             };
             if self.epoll.wait(&mut events, longest).is_err() {
                 return;
             }
-            if self.set.is_watched() && !self.set.was_driven_within(GRACE) {
-                self.set.end_watch();
-                self.set.drive_until_idle();
+            if self.set.is_watched() {
+                watch = self.watched(watch);
             }
             let mut must_drive = false;
             for event in &events {
@@ -177,6 +181,16 @@ impl Thread {
                 self.tick(ping_after);
             }
         }
+    }
+
+    /// Somebody has polled: sees whether that goes on. Returns how long it does not look again.
+    fn watched(&self, for_time: Duration) -> Duration {
+        if self.set.was_driven_within(GRACE) {
+            return (for_time * 2).min(WATCH_MAX);
+        }
+        self.set.end_watch();
+        self.set.drive_until_idle();
+        GRACE
     }
 
     fn hear_bell(&mut self) {
