@@ -5,7 +5,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use barewire_proto::edge::answers::{ETHER_V4, PACKET_AT};
-use barewire_proto::edge::bridge::{Bridge, FrameFate, HEADROOM, Output};
+use barewire_proto::edge::bridge::{Bridge, FrameFate, HEAD_BYTES, HEADROOM, Output};
 use barewire_proto::edge::flow::HashKey;
 use barewire_proto::edge::leases::{LeaseId, Limits};
 use barewire_proto::edge::message::{Answer, Ask, PACKET_HEADER_BYTES, PacketHeader, Protocol, Takes};
@@ -75,14 +75,25 @@ fuzz_target!(|data: &[u8]| {
                 bridge.from_network(now, &mut frame, &mut out);
             }
             2 | 3 => {
-                let Some((lease, ..)) = out.leases.get(usize::from(kind / 6) % out.leases.len().max(1)) else {
+                let Some(&(lease, ..)) = out.leases.get(usize::from(kind / 6) % out.leases.len().max(1)) else {
                     continue;
                 };
                 let mut framed = [&[0; HEADROOM], input].concat();
                 if let Some(first) = framed.get_mut(HEADROOM).filter(|_| input.len() >= PACKET_HEADER_BYTES) {
                     *first = 4;
                 }
-                bridge.from_client(now, *lease, &mut framed, &mut out);
+                // As in the program: what is long enough is seen by its beginning first.
+                let (len, own) = (framed.len() - HEADROOM, out.own);
+                let mut begins = framed[..framed.len().min(HEADROOM + HEAD_BYTES)].to_vec();
+                let rest = &framed[begins.len()..];
+                let send = |begins: &[u8]| {
+                    let mut check = Out { own, leases: Vec::new() };
+                    check.frame(&[begins, rest].concat())
+                };
+                let is_sent = bridge.from_client_head(now, lease, &mut begins, len, send, &mut Out { own, leases: Vec::new() });
+                if !is_sent {
+                    bridge.from_client(now, lease, &mut framed, &mut out);
+                }
             }
             4 => {
                 if let Some((id, granted)) = Ask::parse(input).ok().and_then(|ask| bridge.grant(u32::from(kind / 128), &ask).ok()) {

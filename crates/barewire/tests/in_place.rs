@@ -179,6 +179,37 @@ fn what_is_reserved_and_what_is_read_have_addresses_that_stay() {
 }
 
 #[test]
+fn a_message_is_written_to_a_pipe_from_where_it_lies() {
+    let ((_a, mut to_b), (_b, mut to_a)) = pair();
+    // Empty, in the duplex line or in one line, in the ring, put together from frames.
+    for len in [0, 5, 60, 900, 9000, 40_000] {
+        for at in [0, len / 3, len] {
+            let sent = bytes(len);
+            let sending = thread::spawn(move || {
+                to_b.send(&sent).unwrap();
+                to_b
+            });
+            let message = to_a.receiver().recv_message().unwrap();
+            let (mut reader, writer) = std::io::pipe().unwrap();
+            let written = message.write_to(&writer, b"before", at).unwrap();
+            assert_eq!(written, 6 + len - at);
+            drop(writer);
+            let mut read = Vec::new();
+            reader.read_to_end(&mut read).unwrap();
+            assert_eq!(
+                read,
+                [b"before", &bytes(len)[at..]].concat(),
+                "{len} at {at}"
+            );
+            let refused = message.write_to(&reader, b"", 0).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(9), "{refused}");
+            message.release();
+            to_b = sending.join().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_closure_fills_a_message_or_nothing_is_sent() {
     let ((_a, mut to_b), (_b, mut to_a)) = pair();
     let failed: Result<(), std::io::Error> = to_b.sender().send_with(8, |room| {

@@ -1,12 +1,15 @@
 //! TCP through a bridge beside the kernel's, over the same pair of interfaces. Needs root.
 //!
-//! `rates [--xdp] [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
+//! `rates [--xdp] [--congestion=NAME] [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
 //! server on the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream,
 //! receives one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the
 //! median of the rounds and their range, and the ratio of each round likewise. With WORD, only the rows whose names have it.
 //!
 //! With `--xdp`, two more bridges take their turns: one by AF_XDP, and one that leaves no checksums and segments to the device
 //! either. Each has a pair of interfaces of its own, whose other end completes checksums, as AF_XDP demands.
+//!
+//! `--congestion` has the kernel control congestion otherwise than is usual on this machine (`cubic` or `bbr`, for instance;
+//! `sysctl net.ipv4.tcp_available_congestion_control`). It matters: the kernel sends in two of three ways, as the server also.
 //!
 //! In the rows that say so both clients poll: with reads that do not wait. The server never does.
 
@@ -30,6 +33,9 @@ type Failure = Box<dyn std::error::Error>;
 /// Bytes of a write and of a read of a stream.
 const CHUNK_BYTES: usize = 64 * 1024;
 const MESSAGE_BYTES: usize = 64;
+
+/// How the kernel controls congestion in the network namespace of the thread that reads it.
+const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 const READABLE: Interest = Interest {
     readable: true,
@@ -360,8 +366,17 @@ fn pairs(with_xdp: bool) -> Result<Vec<(&'static str, Pair)>, Failure> {
 }
 
 fn main() -> Result<(), Failure> {
-    let (flags, arguments): (Vec<_>, Vec<_>) =
-        std::env::args().skip(1).partition(|word| word == "--xdp");
+    let (flags, arguments): (Vec<_>, Vec<_>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with("--"));
+    let (mut with_xdp, mut congestion) = (false, None);
+    for flag in flags {
+        match flag.strip_prefix("--congestion=") {
+            Some(name) => congestion = Some(name.to_owned()),
+            None if flag == "--xdp" => with_xdp = true,
+            None => return Err(format!("there is no option {flag}").into()),
+        }
+    }
     let mut arguments = arguments.into_iter();
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
     let plan = Plan {
@@ -369,7 +384,13 @@ fn main() -> Result<(), Failure> {
         rounds: arguments.next().map_or(Ok(5), |text| text.parse())?,
         word: arguments.next().unwrap_or_default(),
     };
-    let pairs = pairs(!flags.is_empty())?;
+    let pairs = pairs(with_xdp)?;
+    if let Some(name) = congestion {
+        for place in pairs.iter().map(|(_, pair)| &pair.place) {
+            place.home.run(|| control_congestion_by(&name))?;
+            place.peer.run(|| control_congestion_by(&name))?;
+        }
+    }
     let mut ways = vec![pairs[0].1.way("kernel", false)?];
     for (name, pair) in &pairs {
         ways.push(pair.way(name, true)?);
@@ -403,9 +424,18 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has the kernel control congestion so in the network namespace of the thread.
+fn control_congestion_by(name: &str) -> io::Result<()> {
+    std::fs::write(CONGESTION, name)
+        .map_err(|error| io::Error::new(error.kind(), format!("{CONGESTION}: {name}: {error}")))
+}
+
 /// Measures all rows.
 fn measure(ways: &[Way<'_>], plan: &Plan) -> Result<(), Failure> {
     let longest = plan.longest;
+    ways[0].place.home.enter()?;
+    let usual = std::fs::read_to_string(CONGESTION)?;
+    println!("the kernel controls congestion by {}", usual.trim_end());
     row("send, bytes a second", plan, ways, |way| {
         Ok(match way.has_bridge {
             false => send(way.kernel()?, longest)?,

@@ -6,7 +6,7 @@ use barewire::{Connection, ConnectionId};
 use barewire_proto::edge::bridge::{FrameFate, Output};
 use barewire_proto::edge::leases::LeaseId;
 use barewire_proto::edge::offload::FRAME_HEADER_BYTES;
-use barewire_sys::frames::{FrameDevice, FrameSent};
+use barewire_sys::frames::{FrameDevice, FrameError, FrameSent};
 use barewire_units::{Duration, Instant};
 
 /// How long a client may take to ask for its lease.
@@ -131,22 +131,47 @@ pub struct Out<'a> {
 
 impl Output for Out<'_> {
     fn frame(&mut self, frame: &[u8]) -> FrameFate {
-        let from = if self.device.has_header() {
-            0
-        } else {
-            FRAME_HEADER_BYTES
-        };
-        match self.device.try_send(&frame[from..]) {
-            Ok(FrameSent::Sent) => FrameFate::Sent,
-            // A device that is gone is noticed when the next frame is to be received.
-            Ok(FrameSent::NoRoom) | Err(_) => FrameFate::NoRoom,
-            Ok(FrameSent::Refused) => FrameFate::Refused,
-        }
+        send(self.device, frame)
     }
 
     fn message(&mut self, lease: LeaseId, message: &[u8]) -> bool {
         // A client that is gone is noticed when its connection is to be read.
         let client = self.clients.of_lease(lease);
         client.is_some_and(|client| matches!(client.connection.try_send(message), Ok(true)))
+    }
+}
+
+/// Where the core puts what it has for the network, while a client's message is in use.
+pub struct Questions<'a>(pub &'a FrameDevice);
+
+impl Output for Questions<'_> {
+    fn frame(&mut self, frame: &[u8]) -> FrameFate {
+        send(self.0, frame)
+    }
+
+    fn message(&mut self, _: LeaseId, _: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Where a frame with the kernel's header begins for a device, in bytes: behind that header if the device has none.
+pub fn frame_begins(device: &FrameDevice) -> usize {
+    match device.has_header() {
+        true => 0,
+        false => FRAME_HEADER_BYTES,
+    }
+}
+
+fn send(device: &FrameDevice, frame: &[u8]) -> FrameFate {
+    fate(device.try_send(&frame[frame_begins(device)..]))
+}
+
+/// What the core is told of a frame.
+pub fn fate(sent: Result<FrameSent, FrameError>) -> FrameFate {
+    match sent {
+        Ok(FrameSent::Sent) => FrameFate::Sent,
+        // A device that is gone is noticed when the next frame is to be received.
+        Ok(FrameSent::NoRoom) | Err(_) => FrameFate::NoRoom,
+        Ok(FrameSent::Refused) => FrameFate::Refused,
     }
 }

@@ -102,7 +102,7 @@ impl BridgeConfig {
             name: NAME_DEFAULT.to_owned(),
             policy: Policy::same_user(),
             limits: Limits::default(),
-            ring_bytes: 256 << 10,
+            ring_bytes: 512 << 10,
             spin: Duration::from_micros(50),
             offload: true,
         }

@@ -5,23 +5,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use barewire::{
-    Connection, ConnectionId, Event, ListenOptions, Listener, Node, NodeConfig, Request,
+    Connection, ConnectionId, Error, Event, ListenOptions, Listener, Node, NodeConfig, Request,
 };
-use barewire_proto::edge::bridge::{Bridge as Core, HEADROOM};
+use barewire_proto::edge::bridge::{Bridge as Core, HEAD_BYTES, HEADROOM};
 use barewire_proto::edge::counters::Counters;
 use barewire_proto::edge::flow::HashKey;
+use barewire_proto::edge::leases::LeaseId;
 use barewire_proto::edge::message::{Answer, Ask, MESSAGE_BYTES_MAX, Refusal};
 use barewire_proto::edge::network::Attachment;
-use barewire_proto::edge::offload::FRAME_HEADER_BYTES;
 use barewire_sys::clock::monotonic_ns;
-use barewire_sys::frames::FrameDevice;
+use barewire_sys::frames::{FrameDevice, FrameSent};
 use barewire_sys::interrupt::Interrupt;
 use barewire_sys::process::random_bytes;
 use barewire_units::{Duration, Instant, Rng};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::attach::attach;
-use crate::clients::{Clients, Out};
+use crate::clients::{Clients, Out, Questions, fate, frame_begins};
 use crate::config::BridgeConfig;
 use crate::error::BridgeError;
 use crate::pause::Pause;
@@ -30,6 +30,8 @@ use crate::pause::Pause;
 const TURN: usize = 64;
 /// No message takes less of a queue, in bytes.
 const MESSAGE_BYTES_MIN: usize = 8;
+/// A longer message of a client is sent from where it lies: a copy of it takes longer than to look at its beginning first.
+const SHORT_BYTES: usize = 4096;
 /// After so long time counts from another origin: a hundred days.
 const REBASED_AFTER_NS: u64 = 100 * 86_400 * 1_000_000_000;
 /// Room for the longest frame with its header.
@@ -188,12 +190,12 @@ impl Bridge {
         });
         let mut idle_since = None;
         loop {
-            let taken = self.poll_once()?;
+            let now_ns = monotonic_ns();
+            let taken = self.turn(now_ns)?;
             if taken != 0 {
                 idle_since = None;
                 continue;
             }
-            let now_ns = monotonic_ns();
             let since = *idle_since.get_or_insert(now_ns);
             if now_ns - since < self.spin_ns {
                 self.pause(now_ns);
@@ -201,7 +203,7 @@ impl Bridge {
             }
             idle(self);
             // Until here, clients need not wake it.
-            if self.take_events(true)? != 0 {
+            if self.take_events(self.instant(now_ns), true)? != 0 {
                 continue;
             }
             if self.sleep(stop)? {
@@ -225,10 +227,15 @@ impl Bridge {
     /// # Errors
     /// The device is gone; the node is broken.
     pub fn poll_once(&mut self) -> Result<usize, BridgeError> {
-        let frames = self.take_frames()?;
-        let events = self.take_events(false)?;
-        let now_ns = monotonic_ns();
-        self.handle_time(self.instant(now_ns));
+        self.turn(monotonic_ns())
+    }
+
+    /// [`poll_once`](Self::poll_once) at a time that holds for all of it.
+    fn turn(&mut self, now_ns: u64) -> Result<usize, BridgeError> {
+        let now = self.instant(now_ns);
+        let frames = self.take_frames(now)?;
+        let events = self.take_events(now, false)?;
+        self.handle_time(now);
         self.rebase_if_due(now_ns);
         Ok(frames + events)
     }
@@ -280,12 +287,8 @@ impl Bridge {
         }
     }
 
-    fn take_frames(&mut self) -> Result<usize, BridgeError> {
-        let at = if self.device.has_header() {
-            0
-        } else {
-            FRAME_HEADER_BYTES
-        };
+    fn take_frames(&mut self, now: Instant) -> Result<usize, BridgeError> {
+        let at = frame_begins(&self.device);
         for taken in 0..TURN {
             let Some(len) = self.device.try_receive(&mut self.frame[at..])? else {
                 return Ok(taken);
@@ -293,7 +296,6 @@ impl Bridge {
             if at != 0 {
                 self.frame[..at].fill(0);
             }
-            let now = self.now();
             let mut out = Out {
                 device: &self.device,
                 clients: &mut self.clients,
@@ -305,7 +307,7 @@ impl Bridge {
     }
 
     /// Takes events of the node. `is_last`: if there are none, its descriptor tells of the next.
-    fn take_events(&mut self, is_last: bool) -> Result<usize, BridgeError> {
+    fn take_events(&mut self, now: Instant, is_last: bool) -> Result<usize, BridgeError> {
         let mut events = std::mem::take(&mut self.events);
         let taken = match is_last {
             true => self.node.poll(&mut events, TURN)?,
@@ -313,11 +315,9 @@ impl Bridge {
         };
         for event in events.drain(..) {
             match event {
-                Event::Request(request) => self.accept(request),
-                Event::Ready(id) => {
-                    self.take_messages(id, TURN);
-                }
-                Event::Closed { connection, .. } => self.take_last_messages(connection),
+                Event::Request(request) => self.accept(now, request),
+                Event::Ready(id) => self.take_messages(now, id, TURN),
+                Event::Closed { connection, .. } => self.take_last_messages(now, connection),
                 _ => {}
             }
         }
@@ -325,61 +325,95 @@ impl Bridge {
         Ok(taken)
     }
 
-    fn accept(&mut self, request: Request) {
+    fn accept(&mut self, now: Instant, request: Request) {
         if self.clients.len() >= self.clients_max {
             return request.reject("the bridge has as many clients as it can");
         }
         // An error: the client has given up meanwhile.
         if let Ok(connection) = request.accept_with_ring(self.ring_bytes) {
-            let now = self.now();
             self.clients.add(now, connection);
         }
     }
 
-    /// Takes messages of a client, at most so many. Returns whether there may be more.
-    fn take_messages(&mut self, id: ConnectionId, most: usize) -> bool {
+    /// Takes messages of a client, at most so many.
+    fn take_messages(&mut self, now: Instant, id: ConnectionId, most: usize) {
         for _ in 0..most {
             let Some(client) = self.clients.get(id) else {
-                return false;
+                return;
             };
             let lease = client.lease;
-            let len = match client.connection.try_recv(&mut self.message[HEADROOM..]) {
-                Ok(Some(len)) => len,
-                Ok(None) => return false,
-                Err(_) => {
-                    self.end(id);
-                    return false;
-                }
+            let short = &mut self.message[HEADROOM..HEADROOM + SHORT_BYTES];
+            let len = match client.connection.try_recv(short) {
+                Ok(Some(len)) => Ok(len),
+                Ok(None) => return,
+                Err(Error::BufferTooSmall { .. }) => match self.take_long(now, id, lease) {
+                    Ok(Some(len)) => Ok(len),
+                    Ok(None) => continue,
+                    Err(error) => Err(error),
+                },
+                Err(error) => Err(error),
+            };
+            let Ok(len) = len else {
+                return self.end(now, id);
             };
             match lease {
                 Some(lease) => {
-                    let now = self.now();
                     let mut out = Out {
                         device: &self.device,
                         clients: &mut self.clients,
                     };
-                    self.core.from_client(
-                        now,
-                        lease,
-                        &mut self.message[..HEADROOM + len],
-                        &mut out,
-                    );
+                    let framed = &mut self.message[..HEADROOM + len];
+                    self.core.from_client(now, lease, framed, &mut out);
                 }
-                None => self.answer(id, len),
+                None => self.answer(now, id, len),
             }
         }
-        true
+    }
+
+    /// Sends a client's long message from where it lies, if all that has to be seen of it is its beginning. Otherwise takes it
+    /// out, and returns its length.
+    fn take_long(
+        &mut self,
+        now: Instant,
+        id: ConnectionId,
+        lease: Option<LeaseId>,
+    ) -> barewire::Result<Option<usize>> {
+        let Some(client) = self.clients.get(id) else {
+            return Ok(None);
+        };
+        let Some(message) = client.connection.receiver().try_recv_message()? else {
+            return Ok(None);
+        };
+        let len = message.len_bytes();
+        if let (Some(lease), Some(fd)) = (lease, self.device.written_to()) {
+            let head = &mut self.message[..HEADROOM + HEAD_BYTES];
+            message.read_at(0, &mut head[HEADROOM..]);
+            let from = frame_begins(&self.device);
+            let send = |head: &[u8]| {
+                let written = message.write_to(fd, &head[from..], HEAD_BYTES);
+                fate(FrameSent::of_write(written))
+            };
+            let mut questions = Questions(&self.device);
+            let core = &mut self.core;
+            if core.from_client_head(now, lease, head, len, send, &mut questions) {
+                message.release();
+                return Ok(None);
+            }
+        }
+        message.read_at(0, &mut self.message[HEADROOM..HEADROOM + len]);
+        message.release();
+        Ok(Some(len))
     }
 
     /// Takes what a client sent before it went, and lets it go. That is a queue full at most: whoever writes on, since it still
     /// has the memory, is not waited for.
-    fn take_last_messages(&mut self, id: ConnectionId) {
-        self.take_messages(id, self.ring_bytes / MESSAGE_BYTES_MIN);
-        self.end(id);
+    fn take_last_messages(&mut self, now: Instant, id: ConnectionId) {
+        self.take_messages(now, id, self.ring_bytes / MESSAGE_BYTES_MIN);
+        self.end(now, id);
     }
 
     /// Answers a client's first message.
-    fn answer(&mut self, id: ConnectionId, len: usize) {
+    fn answer(&mut self, now: Instant, id: ConnectionId, len: usize) {
         let ask = Ask::parse(&self.message[HEADROOM..HEADROOM + len]);
         let Some(client) = self.clients.get(id) else {
             return;
@@ -397,13 +431,12 @@ impl Bridge {
             self.clients.leased(id, lease);
         }
         if lease.is_none() || !matches!(sent, Ok(true)) {
-            self.end(id);
+            self.end(now, id);
         }
     }
 
-    fn end(&mut self, id: ConnectionId) {
+    fn end(&mut self, now: Instant, id: ConnectionId) {
         if let Some(lease) = self.clients.remove(id) {
-            let now = self.now();
             let mut out = Out {
                 device: &self.device,
                 clients: &mut self.clients,

@@ -65,7 +65,7 @@ pub struct BridgeArgs {
     #[arg(long, value_name = "TIME", default_value = "50 us")]
     spin: barewire_units::Duration,
     /// Bytes of the queue from each client, a power of two
-    #[arg(long, value_name = "SIZE", default_value = "256 KiB")]
+    #[arg(long, value_name = "SIZE", default_value = "512 KiB")]
     ring: barewire_units::ByteSize,
     /// Complete checksums and cut large packets here, whatever the device can do
     #[arg(long)]

@@ -282,6 +282,31 @@ impl Lease {
         }
     }
 
+    /// As [`try_send_message`](Self::try_send_message), for a packet in parts, of which the first has room for the header. They
+    /// are put together in the bridge's queue. `None`: that does not take as much in one piece.
+    pub(crate) fn try_send_parts(
+        &mut self,
+        header: &PacketHeader,
+        head: &mut [u8],
+        payload: [&[u8]; 2],
+    ) -> Result<Option<Sent>, LeaseError> {
+        let parts = [head.len(), payload[0].len(), payload[1].len()];
+        let sender = self.connection.sender();
+        if parts.iter().sum::<usize>() > sender.reserve_bytes_max() {
+            return Ok(None);
+        }
+        let reserved = sender.reserve(parts.iter().sum());
+        let Some(mut room) = reserved.map_err(LeaseError::Gone)? else {
+            return Ok(Some(Sent::Full));
+        };
+        head[..PACKET_HEADER_BYTES].copy_from_slice(&header.to_bytes());
+        room.write_at(0, head);
+        room.write_at(parts[0], payload[0]);
+        room.write_at(parts[0] + parts[1], payload[1]);
+        room.commit_written();
+        Ok(Some(Sent::Queued))
+    }
+
     /// The longest packet that the bridge's queue has room for, in bytes.
     pub(crate) fn room_bytes(&mut self) -> usize {
         let most = self.connection.sender().try_send_bytes_max();

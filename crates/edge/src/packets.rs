@@ -120,26 +120,41 @@ impl<E: Endpoint + Rebase> Driven<E> {
                 Some(waiting) => Some(waiting),
                 None => self
                     .endpoint
-                    .poll_packet(&mut self.buffer[PACKET_HEADER_BYTES..], now),
+                    .poll_head(&mut self.buffer[PACKET_HEADER_BYTES..], now),
             };
             let Some(outgoing) = next else {
                 return Ok(());
             };
-            let header = PacketHeader {
-                checksum: outgoing
-                    .checksum
-                    .map_or(Checksum::Present, |place| Checksum::Open {
-                        start: place.start,
-                        offset: place.offset,
-                    }),
-                segment_bytes: outgoing.segment_bytes.unwrap_or(0),
-            };
-            let message = &mut self.buffer[..PACKET_HEADER_BYTES + outgoing.bytes];
-            let sent = self.lease.try_send_message(&header, message)?;
-            if sent == Sent::Full {
-                self.waiting = Some(outgoing);
+            if self.send(&outgoing)? == Sent::Full {
+                self.waiting = Some(Outgoing {
+                    left_out: None,
+                    ..outgoing
+                });
                 return Ok(());
             }
+        }
+    }
+
+    /// Sends a packet whose beginning is in `buffer`. If the queue is full, the whole packet is there then.
+    fn send(&mut self, outgoing: &Outgoing) -> Result<Sent, EdgeError> {
+        let header = header(outgoing);
+        let len = PACKET_HEADER_BYTES + outgoing.bytes;
+        let payload = self.endpoint.left_out(outgoing);
+        let [first, second] = payload.map(<[u8]>::len);
+        let (head, rest) = self.buffer[..len].split_at_mut(len - first - second);
+        let mut sent = None;
+        if !rest.is_empty() {
+            sent = self.lease.try_send_parts(&header, head, payload)?;
+            if sent != Some(Sent::Queued) {
+                rest[..first].copy_from_slice(payload[0]);
+                rest[first..].copy_from_slice(payload[1]);
+            }
+        }
+        match sent {
+            Some(sent) => Ok(sent),
+            None => Ok(self
+                .lease
+                .try_send_message(&header, &mut self.buffer[..len])?),
         }
     }
 
@@ -150,6 +165,19 @@ impl<E: Endpoint + Rebase> Driven<E> {
             Some(_) => Some(self.now().saturating_add(FULL_WAIT)),
             None => self.endpoint.next_deadline(),
         }
+    }
+}
+
+/// What the bridge is told of a packet.
+fn header(outgoing: &Outgoing) -> PacketHeader {
+    PacketHeader {
+        checksum: outgoing
+            .checksum
+            .map_or(Checksum::Present, |place| Checksum::Open {
+                start: place.start,
+                offset: place.offset,
+            }),
+        segment_bytes: outgoing.segment_bytes.unwrap_or(0),
     }
 }
 
@@ -253,6 +281,91 @@ mod tests {
             assert_eq!(driven.now().since_origin().as_s() / 86_400, left);
             drop(driven);
             host.join().expect("the host does not panic");
+        }
+    }
+    /// A connection of this program, and the bridge's end of its lease.
+    fn lease(node: &Node, far: &Node, name: &str) -> (Lease, Connection) {
+        let _listener = far.listen(name).expect("the name is free");
+        let remote = SocketAddr::from(([192, 0, 2, 2], 7));
+        std::thread::scope(|scope| {
+            let granting = scope.spawn(|| {
+                let request = far.next_request(LONG).expect("a client asks");
+                let mut connection = request.accept().expect("it is there");
+                let mut message = vec![0; MESSAGE_BYTES_MAX];
+                let len = connection.recv(&mut message).expect("it asks");
+                let ask = Ask::parse(&message[..len]).expect("it asks for a lease");
+                let granted = Granted {
+                    protocol: ask.protocol,
+                    takes: Takes::ALL,
+                    local: SocketAddr::from(([192, 0, 2, 1], 40_000)),
+                    mtu_bytes: 1500,
+                    packet_bytes_max: 65_535,
+                };
+                let answer = Answer::Granted(granted).to_bytes();
+                connection.send(answer.as_ref()).expect("it hears of it");
+                connection
+            });
+            let options = crate::lease::LeaseOptions {
+                name: name.to_owned(),
+                ..Default::default()
+            };
+            let lease = Lease::new(node, &Ask::connect(Protocol::Tcp, remote), &options);
+            let connection = granting.join().expect("it does not panic");
+            (lease.expect("a lease"), connection)
+        })
+    }
+
+    #[test]
+    fn long_payloads_arrive_whole_by_queues_that_are_often_full() {
+        let node = Node::new().expect("a node");
+        // One that takes a large packet in one piece, and one that does not.
+        for ring_bytes in [256 << 10, 128 << 10] {
+            let far = Node::with_config(barewire::NodeConfig {
+                ring_bytes,
+                ..barewire::NodeConfig::default()
+            })
+            .expect("a node");
+            let name = format!("edge-parts-{ring_bytes}-{}", std::process::id());
+            let (lease, mut connection) = lease(&node, &far, &name);
+            let (local, remote) = (lease.granted().local, SocketAddr::from(([192, 0, 2, 2], 7)));
+            let mut config = Config::new(local, remote, 2);
+            config.offload.checksum = true;
+            config.offload.segmentation_bytes_max = Some(60_000);
+            let mut clock = Clock::new();
+            let tcp = Tcp::connect(&config, clock.now()).expect("an address");
+            let mut driven = Driven::new(tcp, lease, Clock::new());
+            let far_config = Config::new(remote, local, 1);
+            let mut host = None::<Tcp>;
+            let (mut message, mut out) = (vec![0; MESSAGE_BYTES_MAX], vec![0; 1500]);
+            let (mut sent, mut received, mut is_full, mut is_long) = (0_usize, 0_usize, 0, 0);
+            let byte = |at: usize| (at % 251) as u8;
+            while received < 8 << 20 {
+                if driven.endpoint.state() == State::Open {
+                    let more: Vec<u8> = (sent..sent + 100_000).map(byte).collect();
+                    sent += driven.endpoint.send(&more).expect("it is open");
+                }
+                driven.pump().expect("the bridge is there");
+                is_full += u32::from(driven.waiting.is_some());
+                let Some(len) = connection.try_recv(&mut message).expect("it is there") else {
+                    continue;
+                };
+                let (_, packet) = PacketHeader::parse(&message[..len]).expect("a packet");
+                is_long += u32::from(packet.len() > 50_000);
+                let (mut packet, now) = (packet.to_vec(), clock.now());
+                match &mut host {
+                    Some(host) => host.handle_packet(&mut packet, Checked::Yes, now),
+                    None => host = Tcp::accept(&far_config, &packet, Checked::Yes, now).ok(),
+                }
+                let mut buffer = [0; 65_536];
+                let tcp = host.as_mut().expect("a SYN came first");
+                while let Ok(count @ 1..) = tcp.receive(&mut buffer) {
+                    let expected: Vec<u8> = (received..received + count).map(byte).collect();
+                    assert!(buffer[..count] == expected, "at {received}");
+                    received += count;
+                }
+                send(Some(tcp), &mut clock, &mut out, &mut connection);
+            }
+            assert!(is_full > 0 && is_long > 10, "{is_full}, {is_long}");
         }
     }
 }

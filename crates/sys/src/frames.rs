@@ -188,14 +188,16 @@ impl FrameDevice {
             Port::File(fd) | Port::Ring(fd, _) => fd,
             Port::Xdp(xdp) => return xdp.try_send(frame),
         };
-        match rustix::io::write(fd, frame) {
-            Ok(_) => Ok(FrameSent::Sent),
-            Err(Raw::AGAIN | Raw::INTR | Raw::NETDOWN | Raw::IO | Raw::NOBUFS) => {
-                Ok(FrameSent::NoRoom)
-            }
-            Err(Raw::INVAL | Raw::MSGSIZE) => Ok(FrameSent::Refused),
-            Err(Raw::BADFD | Raw::NODEV | Raw::NXIO) => Err(FrameError::Gone),
-            Err(errno) => Err(SysError::new("send a frame", errno).into()),
+        FrameSent::of_write(rustix::io::write(fd, frame).map_err(Into::into))
+    }
+
+    /// The descriptor to which a frame is written, with its header where the device has one, by one system call each; what
+    /// became of it says [`FrameSent::of_write`]. `None`: this device takes frames by memory.
+    #[must_use]
+    pub fn written_to(&self) -> Option<BorrowedFd<'_>> {
+        match &self.port {
+            Port::File(fd) | Port::Ring(fd, _) => Some(fd.as_fd()),
+            Port::Xdp(_) => None,
         }
     }
 }

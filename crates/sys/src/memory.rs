@@ -3,6 +3,7 @@
 mod detach;
 mod fork;
 mod mapping;
+mod parts;
 mod placement;
 
 use std::ffi::CString;
@@ -19,6 +20,7 @@ use mapping::Mapping;
 pub use detach::DetachableMapping;
 pub use fork::{arm_fork_guard, fork_generation, forked};
 pub use mapping::Access;
+pub use parts::{write_parts, write_slices};
 pub use placement::{HugePages, Placement, huge_page_bytes};
 
 /// The largest shared memory a peer may offer, in bytes.

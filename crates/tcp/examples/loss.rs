@@ -158,6 +158,7 @@ impl Endpoint for Plain {
             bytes: packet.len(),
             checksum: None,
             segment_bytes: None,
+            left_out: None,
         })
     }
 

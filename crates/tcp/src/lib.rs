@@ -89,7 +89,7 @@ pub use config::{
 pub use endpoint::Endpoint;
 pub use error::Error;
 pub use listener::Listener;
-pub use packet::{Checked, ChecksumPlace, Outgoing};
+pub use packet::{Checked, ChecksumPlace, LeftOut, Outgoing};
 pub use send::Counts;
 pub use tcp::{State, Tcp};
 pub use udp::{Udp, UdpConfig};

@@ -23,12 +23,28 @@ const UDP_CHECKSUM_AT: usize = 6;
 /// A packet that is ready to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Its length in bytes.
+    /// Its length in bytes, with what was left out.
     pub bytes: usize,
     /// The checksum that the carrier still has to compute.
     pub checksum: Option<ChecksumPlace>,
     /// The payload of each segment that the carrier has to cut it into.
     pub segment_bytes: Option<u16>,
+    /// The payload, where it was left out: [`crate::Endpoint::left_out`] says where it lies.
+    pub left_out: Option<LeftOut>,
+}
+
+/// Bytes of a stream that were left out of a packet, by their offsets in the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOut {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// Where to write a packet.
+pub(crate) struct Out<'a> {
+    pub(crate) packet: &'a mut [u8],
+    /// Whether a long payload may be left out.
+    pub(crate) may_leave_out: bool,
 }
 
 /// Which checksum the carrier computes: over all from `start`, stored `offset` bytes behind it. The
@@ -259,6 +275,8 @@ pub(crate) struct NewSegment<'a> {
     pub(crate) segment_bytes: Option<u16>,
     /// Whether the carrier computes the checksum.
     pub(crate) offload_checksum: bool,
+    /// Where the payload lies in the stream, if it is not to be written. Then the carrier computes the checksum.
+    pub(crate) left_out: Option<LeftOut>,
 }
 
 /// Writes a packet to the beginning of `out`; `None` where it does not fit.
@@ -289,29 +307,38 @@ pub(crate) fn write_tcp(new: &NewSegment<'_>, out: &mut [u8]) -> Option<Outgoing
         out,
     )?;
     let bytes = tcp_at + header_bytes + payload_bytes;
-    let tcp = out.get_mut(tcp_at..bytes)?;
+    let written = match new.left_out {
+        Some(_) => tcp_at + header_bytes,
+        None => bytes,
+    };
+    let tcp = out.get_mut(tcp_at..written)?;
     let (header, payload) = tcp.split_at_mut(header_bytes);
     let (from, to) = (new.from.ip().into(), new.to.ip().into());
     let mut view = TcpPacket::new_unchecked(&mut *header);
     repr.emit(&mut view, &from, &to, &ChecksumCapabilities::ignored());
     header[TCP_CHECKSUM_AT..TCP_CHECKSUM_AT + 2].fill(0);
     let mut sum = pseudo_header(new.from.ip(), new.to.ip(), 6, header_bytes + payload_bytes);
-    let (first, second) = payload.split_at_mut(new.payload.0.len());
-    let value = if new.offload_checksum {
-        first.copy_from_slice(new.payload.0);
-        second.copy_from_slice(new.payload.1);
+    let value = if new.left_out.is_some() {
         sum.value()
     } else {
-        sum.update(header);
-        sum.update_with_copy(first, new.payload.0);
-        sum.update_with_copy(second, new.payload.1);
-        sum.checksum()
+        let (first, second) = payload.split_at_mut(new.payload.0.len());
+        if new.offload_checksum {
+            first.copy_from_slice(new.payload.0);
+            second.copy_from_slice(new.payload.1);
+            sum.value()
+        } else {
+            sum.update(header);
+            sum.update_with_copy(first, new.payload.0);
+            sum.update_with_copy(second, new.payload.1);
+            sum.checksum()
+        }
     };
     header[TCP_CHECKSUM_AT..TCP_CHECKSUM_AT + 2].copy_from_slice(&value.to_be_bytes());
     Some(Outgoing {
         bytes,
         checksum: place(new.offload_checksum, tcp_at, TCP_CHECKSUM_AT),
         segment_bytes: new.segment_bytes,
+        left_out: new.left_out,
     })
 }
 
@@ -378,6 +405,7 @@ pub(crate) fn write_udp(
         bytes: udp_at + udp_bytes,
         checksum: place(offload_checksum, udp_at, UDP_CHECKSUM_AT),
         segment_bytes: None,
+        left_out: None,
     })
 }
 

@@ -15,7 +15,7 @@ mod rebase;
 use crate::config::Config;
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::packet::{Checked, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
+use crate::packet::{Checked, Out, Outgoing, Segment, hide_sack_permitted, parse_tcp, permit_sack};
 use crate::receive::{Receiver, Room};
 use crate::send::{Counts, Sender};
 use crate::stamps::{self, STAMP_BYTES, Stamps};
@@ -470,8 +470,27 @@ impl Endpoint for Tcp {
         self.take_packet(packet, checked, now);
     }
 
-    fn poll_packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
-        self.give_packet(out, now)
+    fn poll_packet(&mut self, packet: &mut [u8], now: Instant) -> Option<Outgoing> {
+        let mut out = Out {
+            packet,
+            may_leave_out: false,
+        };
+        self.give_packet(&mut out, now)
+    }
+
+    fn poll_head(&mut self, packet: &mut [u8], now: Instant) -> Option<Outgoing> {
+        let mut out = Out {
+            packet,
+            may_leave_out: true,
+        };
+        self.give_packet(&mut out, now)
+    }
+
+    fn left_out(&self, sent: &Outgoing) -> [&[u8]; 2] {
+        let payload = sent.left_out.zip(self.sender.as_ref());
+        payload.map_or([&[]; 2], |(place, sender)| {
+            sender.bytes(place.start, place.end).into()
+        })
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -486,5 +505,6 @@ fn copy(ready: &[u8], out: &mut [u8]) -> Option<Outgoing> {
         bytes: ready.len(),
         checksum: None,
         segment_bytes: None,
+        left_out: None,
     })
 }

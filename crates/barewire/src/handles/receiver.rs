@@ -1,6 +1,7 @@
 //! The receiving half of a connection: messages, batches, messages read in place.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use barewire_fabric::MessageReceiver;
 use barewire_fabric::queue::{Fragments, Next};
 use barewire_fabric::ring::Taken;
 use barewire_shm::Window;
+use barewire_sys::memory;
 
 use crate::error::{Error, Result};
 use crate::handles::half::{ReceivingHalf, Waited};
@@ -523,6 +525,35 @@ impl<'a> Message<'a> {
     )]
     pub fn read(&self, at: usize, into: &mut [u8]) {
         self.read_at(at, into);
+    }
+
+    /// Writes `before` and then the bytes from offset `at` on to a file, a pipe or a socket, by one system call, from where they
+    /// lie; how many bytes of both were taken. Under a hostile sender they are not sure to be those that were read before.
+    ///
+    /// # Errors
+    /// What the operating system says, as of a write.
+    ///
+    /// # Panics
+    /// If `at` does not lie inside the message, or at its end.
+    pub fn write_to(&self, to: impl AsFd, before: &[u8], at: usize) -> io::Result<usize> {
+        let len = self.len_bytes();
+        assert!(at <= len, "offset {at} of a message of {len} bytes");
+        let lies_in = match &self.next {
+            Next::InPlace(located) if !located.in_line => {
+                let queue = &self.receiver.half.queue;
+                queue.incoming().sub(located.offset, len)
+            }
+            _ => None,
+        };
+        let written = match lies_in {
+            Some(window) => memory::write_parts(to.as_fd(), before, &window, at),
+            None => {
+                let mut rest = vec![0; len - at];
+                self.read_at(at, &mut rest);
+                memory::write_slices(to.as_fd(), before, &rest)
+            }
+        };
+        written.map_err(|errno| io::Error::from_raw_os_error(errno.0))
     }
 
     /// Copies the whole message into a vector, replacing what is in it.

@@ -14,6 +14,8 @@
 //! Fragments go to nobody. The bridge answers pings. What it answers to strangers is bounded in number, goes back to the
 //! Ethernet address that the question came from, and makes no entry in any table.
 
+mod outgoing;
+
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -21,7 +23,6 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use barewire_units::{Duration, Instant, Rng};
 
 use super::answers::{self, AnswerBudget, Arp, Discovery, PACKET_AT, Sender};
-use super::check::{Breach, check};
 use super::counters::Counters;
 use super::flow::{Flow, HashKey, PortKey};
 use super::leases::{LeaseId, Leases, Limits};
@@ -31,12 +32,12 @@ use super::message::{
 };
 use super::neighbours::{Ethernet, Heard, Neighbours, Question, Way};
 use super::network::Attachment;
-use super::offload::{
-    FRAME_HEADER_BYTES, finish, from_kernel, is_right, segments, to_kernel, write_segment,
-};
+use super::offload::{FRAME_HEADER_BYTES, finish, from_kernel, is_right, segments, write_segment};
 use super::packet::{Body, Packet, PacketFault, Segment, embedded_flow, tcp_flags};
 use super::track::Ending;
 use super::waiting::{TcpAnswer, is_opening};
+
+pub use outgoing::HEAD_BYTES;
 
 /// Bytes before a client's message in the buffer that it is handed over in.
 pub const HEADROOM: usize = PACKET_AT - PACKET_HEADER_BYTES;
@@ -621,129 +622,6 @@ impl Bridge {
         }
     }
 
-    /// A client has sent a message. It lies in `framed` behind [`HEADROOM`] bytes, which are free. It is changed.
-    pub fn from_client(
-        &mut self,
-        now: Instant,
-        id: LeaseId,
-        framed: &mut [u8],
-        out: &mut impl Output,
-    ) {
-        self.counters.from_clients += 1;
-        match self.checked(id, framed) {
-            Ok((remote, packet, header)) => {
-                if let (Some(lease), Body::Tcp { segment, .. }) =
-                    (self.leases.get_mut(id), packet.body)
-                {
-                    lease.track.from_client(&segment);
-                }
-                self.transmit(now, remote.ip(), packet, header, framed, out);
-            }
-            Err(Breach::Malformed) => self.counters.client_malformed += 1,
-            Err(Breach::Protocol) => self.counters.client_protocol += 1,
-            Err(Breach::Source) => self.counters.client_source += 1,
-            Err(Breach::Target) => self.counters.client_target += 1,
-            Err(Breach::Offload) => self.counters.client_offload += 1,
-        }
-    }
-
-    fn checked(
-        &self,
-        id: LeaseId,
-        framed: &[u8],
-    ) -> Result<(SocketAddr, Packet, PacketHeader), Breach> {
-        let message = framed.get(HEADROOM..).ok_or(Breach::Malformed)?;
-        let lease = self.leases.get(id).ok_or(Breach::Malformed)?;
-        let (header, bytes) = PacketHeader::parse(message).map_err(|_| Breach::Malformed)?;
-        let packet = Packet::parse(bytes).map_err(|_| Breach::Malformed)?;
-        let mtu_bytes = usize::from(self.at.mtu_bytes);
-        let remote = check(
-            &self.leases,
-            id,
-            lease,
-            &header,
-            &packet,
-            bytes.len(),
-            mtu_bytes,
-        )?;
-        Ok((remote, packet, header))
-    }
-
-    /// Puts a client's packet into a frame, or several.
-    fn transmit(
-        &mut self,
-        now: Instant,
-        to: IpAddr,
-        packet: Packet,
-        mut header: PacketHeader,
-        framed: &mut [u8],
-        out: &mut impl Output,
-    ) {
-        let finished = finish(
-            &mut header,
-            &packet,
-            &mut framed[PACKET_AT..],
-            self.at.takes,
-        );
-        let Some(completed) = finished else {
-            return self.transmit_cut(now, to, &packet, &header, framed, out);
-        };
-        self.counters.checksums_completed += u64::from(completed);
-        let kernel = to_kernel(&header, &packet);
-        let Some(hop) = self.hop(to) else {
-            return;
-        };
-        let (way, question) = self.neighbours.way(now, hop);
-        let ethernet = match way {
-            Way::To(ethernet) => ethernet,
-            Way::Unknown => [0; 6],
-        };
-        let kind = if to.is_ipv4() {
-            answers::ETHER_V4
-        } else {
-            answers::ETHER_V6
-        };
-        answers::write_ethernet(framed, ethernet, self.at.ethernet, kind);
-        framed[..FRAME_HEADER_BYTES].copy_from_slice(&kernel);
-        match way {
-            Way::To(_) => self.put(out, framed),
-            Way::Unknown => self.neighbours.hold(hop, framed.to_vec()),
-        }
-        question
-            .into_iter()
-            .for_each(|question| self.ask(question, out));
-    }
-
-    fn transmit_cut(
-        &mut self,
-        now: Instant,
-        to: IpAddr,
-        packet: &Packet,
-        header: &PacketHeader,
-        framed: &[u8],
-        out: &mut impl Output,
-    ) {
-        self.counters.packets_cut += 1;
-        let mut cut = core::mem::take(&mut self.cut);
-        for number in 0..segments(header, packet) {
-            let len = write_segment(
-                header,
-                packet,
-                &framed[PACKET_AT..],
-                number,
-                &mut cut[PACKET_AT..],
-            );
-            let Some(one) = cut.get_mut(..PACKET_AT + len) else {
-                break;
-            };
-            let Ok(parsed) = Packet::parse(&one[PACKET_AT..]) else {
-                break;
-            };
-            self.transmit(now, to, parsed, PacketHeader::default(), one, out);
-        }
-        self.cut = cut;
-    }
-
     /// The host that a packet goes to next. A lease to listen may send anywhere.
     fn hop(&mut self, to: IpAddr) -> Option<IpAddr> {
         let hop = self.at.network(to).and_then(|network| network.next_hop(to));
@@ -776,10 +654,16 @@ impl Bridge {
     }
 
     fn put(&mut self, out: &mut impl Output, frame: &[u8]) {
-        match out.frame(frame) {
+        let fate = out.frame(frame);
+        self.count(fate, frame.len());
+    }
+
+    /// Counts a frame of so many bytes, with the kernel's header.
+    fn count(&mut self, fate: FrameFate, len: usize) {
+        match fate {
             FrameFate::Sent => {
                 self.counters.frames_out += 1;
-                self.counters.bytes_out += (frame.len() - FRAME_HEADER_BYTES) as u64;
+                self.counters.bytes_out += (len - FRAME_HEADER_BYTES) as u64;
             }
             FrameFate::NoRoom => self.counters.device_full += 1,
             FrameFate::Refused => self.counters.device_refused += 1,

@@ -141,6 +141,29 @@ pub fn segments(header: &PacketHeader, packet: &Packet) -> usize {
     }
 }
 
+/// What has to be done with a packet before a receiver can have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It can have it as it is.
+    Nothing,
+    /// Its checksum has to be computed.
+    Checksum,
+    /// It has to be cut into segments ([`write_segment`]).
+    Cutting,
+}
+
+/// What has to be done with a packet before a receiver that takes this much can have it.
+#[must_use]
+pub fn need(header: &PacketHeader, packet: &Packet, takes: Takes) -> Need {
+    let is_open = matches!(header.checksum, Checksum::Open { .. });
+    match segments(header, packet) > 1 {
+        true if takes.large_tcp && takes.open_checksum => Need::Nothing,
+        true => Need::Cutting,
+        false if is_open && !takes.open_checksum => Need::Checksum,
+        false => Need::Nothing,
+    }
+}
+
 /// Makes a packet such that a receiver that takes this much can have it as it is. `None`: it has to be cut
 /// ([`write_segment`]). Says whether a checksum was completed.
 pub fn finish(
@@ -149,17 +172,23 @@ pub fn finish(
     bytes: &mut [u8],
     takes: Takes,
 ) -> Option<bool> {
-    if segments(header, packet) > 1 {
-        return (takes.large_tcp && takes.open_checksum).then_some(false);
-    }
-    header.segment_bytes = 0;
-    match header.checksum {
-        Checksum::Open { .. } if !takes.open_checksum => {
+    let need = need(header, packet, takes);
+    match need {
+        Need::Cutting => return None,
+        Need::Checksum => {
             complete(packet, bytes);
             header.checksum = Checksum::Present;
-            Some(true)
         }
-        _ => Some(false),
+        Need::Nothing => {}
+    }
+    forget_size_of_one(header, packet);
+    Some(need == Need::Checksum)
+}
+
+/// A packet that is one segment needs no size of segments.
+pub fn forget_size_of_one(header: &mut PacketHeader, packet: &Packet) {
+    if segments(header, packet) == 1 {
+        header.segment_bytes = 0;
     }
 }
 

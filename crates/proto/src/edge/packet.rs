@@ -144,9 +144,17 @@ impl Packet {
     /// # Errors
     /// It is not whole, or not one.
     pub fn parse(bytes: &[u8]) -> Result<Self, PacketFault> {
-        match bytes.first().map(|first| first >> 4) {
-            Some(4) => parse_v4(bytes),
-            Some(6) => parse_v6(bytes),
+        Self::parse_head(bytes, bytes.len())
+    }
+
+    /// As [`parse`](Self::parse), of a packet of `len_bytes` whose beginning is in `head`: all headers have to be there.
+    ///
+    /// # Errors
+    /// It is not whole, or not one, or its headers go on behind `head`.
+    pub fn parse_head(head: &[u8], len_bytes: usize) -> Result<Self, PacketFault> {
+        match head.first().map(|first| first >> 4) {
+            Some(4) => parse_v4(head, len_bytes),
+            Some(6) => parse_v6(head, len_bytes),
             Some(_) => Err(PacketFault::Version),
             None => Err(PacketFault::Short),
         }
@@ -228,8 +236,8 @@ pub fn embedded_flow(bytes: &[u8]) -> Option<(Protocol, IpAddr, u16, IpAddr, u16
     Some((protocol, source, u16_at(ports, 0), target, u16_at(ports, 2)))
 }
 
-fn parse_v4(bytes: &[u8]) -> Result<Packet, PacketFault> {
-    let fixed = bytes
+fn parse_v4(head: &[u8], len_bytes: usize) -> Result<Packet, PacketFault> {
+    let fixed = head
         .first_chunk::<V4_HEADER_BYTES>()
         .ok_or(PacketFault::Short)?;
     let header_bytes = usize::from(fixed[0] & 15) * 4;
@@ -237,8 +245,12 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, PacketFault> {
     if header_bytes < V4_HEADER_BYTES || total_bytes < header_bytes {
         return Err(PacketFault::Length);
     }
-    let all = bytes.get(..total_bytes).ok_or(PacketFault::Short)?;
-    let (header, behind) = all.split_at(header_bytes);
+    if total_bytes > len_bytes {
+        return Err(PacketFault::Short);
+    }
+    let there = &head[..total_bytes.min(head.len())];
+    let cut = there.split_at_checked(header_bytes);
+    let (header, behind) = cut.ok_or(PacketFault::Short)?;
     if !sum(header).is_valid() {
         return Err(PacketFault::HeaderChecksum);
     }
@@ -248,7 +260,7 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, PacketFault> {
     let body = if is_fragment {
         Body::Fragment
     } else {
-        body(fixed[9], ICMP_4, behind)?
+        body(fixed[9], ICMP_4, behind, total_bytes - header_bytes)?
     };
     Ok(Packet {
         source: address(12),
@@ -260,18 +272,20 @@ fn parse_v4(bytes: &[u8]) -> Result<Packet, PacketFault> {
     })
 }
 
-fn parse_v6(bytes: &[u8]) -> Result<Packet, PacketFault> {
-    let header = bytes
+fn parse_v6(head: &[u8], len_bytes: usize) -> Result<Packet, PacketFault> {
+    let header = head
         .first_chunk::<V6_HEADER_BYTES>()
         .ok_or(PacketFault::Short)?;
-    let total_bytes = V6_HEADER_BYTES + usize::from(u16_at(header, 4));
-    let behind = bytes
-        .get(V6_HEADER_BYTES..total_bytes)
-        .ok_or(PacketFault::Short)?;
+    let behind_bytes = usize::from(u16_at(header, 4));
+    let total_bytes = V6_HEADER_BYTES + behind_bytes;
+    if total_bytes > len_bytes {
+        return Err(PacketFault::Short);
+    }
+    let behind = &head[V6_HEADER_BYTES..total_bytes.min(head.len())];
     let body = match header[6] {
         44 => Body::Fragment,
         number if EXTENSIONS.contains(&number) => Body::Other(number),
-        number => body(number, ICMP_6, behind)?,
+        number => body(number, ICMP_6, behind, behind_bytes)?,
     };
     Ok(Packet {
         source: v6_address(header, 8),
@@ -283,12 +297,13 @@ fn parse_v6(bytes: &[u8]) -> Result<Packet, PacketFault> {
     })
 }
 
-fn body(number: u8, icmp: u8, behind: &[u8]) -> Result<Body, PacketFault> {
+/// Reads what is behind an IP header and has `len_bytes`; `behind` is at least the beginning of that.
+fn body(number: u8, icmp: u8, behind: &[u8], len_bytes: usize) -> Result<Body, PacketFault> {
     match Protocol::from_number(number) {
         Some(Protocol::Tcp) => {
             let header = behind.first_chunk::<20>().ok_or(PacketFault::Short)?;
             let header_bytes = usize::from(header[12] >> 4) * 4;
-            let payload_bytes = behind.len().checked_sub(header_bytes);
+            let payload_bytes = len_bytes.checked_sub(header_bytes);
             if header_bytes < 20 {
                 return Err(PacketFault::Length);
             }
@@ -306,7 +321,7 @@ fn body(number: u8, icmp: u8, behind: &[u8]) -> Result<Body, PacketFault> {
         }
         Some(Protocol::Udp) => {
             let header = behind.first_chunk::<8>().ok_or(PacketFault::Short)?;
-            if usize::from(u16_at(header, 4)) != behind.len() {
+            if usize::from(u16_at(header, 4)) != len_bytes {
                 return Err(PacketFault::Length);
             }
             Ok(Body::Udp {

@@ -1,5 +1,7 @@
 //! What can be wrong with a device that carries frames, and whether it takes one.
 
+use rustix::io::Errno as Raw;
+
 use crate::error::{Errno, SysError};
 
 /// Bytes of the header before each frame, where a device has one.
@@ -14,6 +16,24 @@ pub enum FrameSent {
     NoRoom,
     /// The kernel does not take such a frame: it is too long for the device, or its header is wrong.
     Refused,
+}
+
+impl FrameSent {
+    /// What became of a frame by how its write ended.
+    ///
+    /// # Errors
+    /// `Gone`, or what else the kernel says.
+    pub fn of_write(written: std::io::Result<usize>) -> Result<Self, FrameError> {
+        let Err(error) = written else {
+            return Ok(Self::Sent);
+        };
+        match Raw::from_io_error(&error).unwrap_or(Raw::IO) {
+            Raw::AGAIN | Raw::INTR | Raw::NETDOWN | Raw::IO | Raw::NOBUFS => Ok(Self::NoRoom),
+            Raw::INVAL | Raw::MSGSIZE => Ok(Self::Refused),
+            Raw::BADFD | Raw::NODEV | Raw::NXIO => Err(FrameError::Gone),
+            errno => Err(SysError::new("send a frame", errno).into()),
+        }
+    }
 }
 
 /// Why there is no device, or why it does not work.

@@ -489,6 +489,7 @@ impl Tcp {
             payload: (&[], &[]),
             segment_bytes: None,
             offload_checksum: false,
+            left_out: None,
         };
         let mut packet = vec![0; 60];
         if let Some(written) = write_tcp(&reset, &mut packet) {

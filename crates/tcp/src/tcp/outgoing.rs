@@ -2,7 +2,7 @@
 
 use super::{Phase, QUESTIONS_MAX, Tcp, copy};
 use crate::error::Error;
-use crate::packet::{NewSegment, Outgoing, stamp_syn, write_tcp};
+use crate::packet::{LeftOut, NewSegment, Out, Outgoing, stamp_syn, write_tcp};
 use crate::send::Send;
 use crate::stamps;
 use barewire_units::{Duration, Instant};
@@ -11,10 +11,13 @@ use smoltcp::wire::TcpControl;
 /// How long after the first question without an answer the next one is asked.
 const QUESTIONS_EVERY: Duration = Duration::from_s(1);
 
+/// A shorter payload is never left out of a packet: to copy it takes less time than to look where it lies.
+const LEFT_OUT_BYTES_MIN: u64 = 4096;
+
 impl Tcp {
-    pub(super) fn give_packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
+    pub(super) fn give_packet(&mut self, out: &mut Out<'_>, now: Instant) -> Option<Outgoing> {
         if let Some(answer) = self.answers.pop_front() {
-            return copy(&answer, out);
+            return copy(&answer, out.packet);
         }
         match self.phase {
             Phase::Opening { .. } => self.opening_packet(out, now),
@@ -53,7 +56,7 @@ impl Tcp {
     }
 
     /// Sends the SYN, at first and each time its wait has passed.
-    fn opening_packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
+    fn opening_packet(&mut self, out: &mut Out<'_>, now: Instant) -> Option<Outgoing> {
         let timeout = self.config.timeout;
         let now_says = stamps::clock(self.clock_first, now);
         let stamp = (now_says, self.peer.stamp.unwrap_or(0));
@@ -81,12 +84,12 @@ impl Tcp {
         *send_at = now.saturating_add(*wait);
         *wait = wait.saturating_add(*wait);
         if self.config.timestamps && (!*is_accepting || self.peer.stamp.is_some()) {
-            return copy(&stamp_syn(packet, stamp)?, out);
+            return copy(&stamp_syn(packet, stamp)?, out.packet);
         }
-        copy(packet, out)
+        copy(packet, out.packet)
     }
 
-    fn packet(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
+    fn packet(&mut self, out: &mut Out<'_>, now: Instant) -> Option<Outgoing> {
         if self.resets {
             self.resets = false;
             let reset = self.write(
@@ -149,7 +152,7 @@ impl Tcp {
         Some(self.last_heard.saturating_add(idle).saturating_add(asked))
     }
 
-    fn acknowledgement(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
+    fn acknowledgement(&mut self, out: &mut Out<'_>, now: Instant) -> Option<Outgoing> {
         let unread = self.room.len();
         let capacity = self.capacity();
         if !self.receiver.is_due(unread, capacity, now) {
@@ -160,7 +163,7 @@ impl Tcp {
     }
 
     /// A segment that the other end answers, since it lies before all that it expects.
-    fn question(&mut self, out: &mut [u8], now: Instant) -> Option<Outgoing> {
+    fn question(&mut self, out: &mut Out<'_>, now: Instant) -> Option<Outgoing> {
         let una = self.sender.as_ref()?.una();
         self.write(una.wrapping_sub(1), None, TcpControl::None, out, now)
     }
@@ -170,7 +173,7 @@ impl Tcp {
         start: u64,
         end: Option<u64>,
         control: TcpControl,
-        out: &mut [u8],
+        out: &mut Out<'_>,
         now: Instant,
     ) -> Option<Outgoing> {
         let unread = self.room.len();
@@ -179,6 +182,8 @@ impl Tcp {
         let end = end.unwrap_or(start);
         let mss = sender.mss();
         let is_cut = end - start > mss;
+        let is_left_out =
+            out.may_leave_out && self.config.offload.checksum && end - start >= LEFT_OUT_BYTES_MIN;
         // A packet with bytes has as many as fit beside a header without blocks.
         let has_blocks = end == start;
         let new = NewSegment {
@@ -197,7 +202,8 @@ impl Tcp {
                 None
             },
             offload_checksum: self.config.offload.checksum,
+            left_out: is_left_out.then_some(LeftOut { start, end }),
         };
-        write_tcp(&new, out)
+        write_tcp(&new, out.packet)
     }
 }

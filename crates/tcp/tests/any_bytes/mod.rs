@@ -269,9 +269,12 @@ fn packet(repr: &TcpRepr<'_>) -> Vec<u8> {
 fn settle(tcp: &mut Tcp, config: &Config, other: &mut Other, now: Instant) {
     let mut out = vec![0; 65_535];
     let mut count = 0;
-    while let Some(sent) = tcp.poll_packet(&mut out, now) {
+    while let Some(sent) = tcp.poll_head(&mut out, now) {
         count += 1;
         assert!(count <= PACKETS_MAX, "{tcp:?}");
+        let payload = tcp.left_out(&sent).concat();
+        assert_eq!(payload.is_empty(), sent.left_out.is_none(), "{sent:?}");
+        out[sent.bytes - payload.len()..sent.bytes].copy_from_slice(&payload);
         let bytes = &out[..sent.bytes];
         let may_cut = config.offload.segmentation_bytes_max.is_some();
         assert!(sent.segment_bytes.is_none() || may_cut, "{sent:?}");

@@ -1,5 +1,7 @@
 //! The bridge between a made-up network and made-up clients.
 
+mod beginnings;
+
 use std::vec;
 use std::vec::Vec;
 
