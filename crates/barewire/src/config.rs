@@ -142,7 +142,8 @@ pub struct HostsConfig {
     /// times as often.
     pub timeout: Duration,
     /// Bytes of the receive ring of a connection to another host, where the connection has no size of its own: more than
-    /// on one host, because credit takes longer to come back. The sender's host sets aside as many.
+    /// on one host, because credit takes longer to come back. The sender's host sets aside as many. A message that is longer
+    /// than a quarter of it, less 64 bytes, goes in pieces, which takes longer.
     pub ring_bytes: usize,
     /// Whether two nodes that turn out to be on one host, in one network namespace and of one user, talk through shared
     /// memory.
@@ -155,7 +156,7 @@ impl Default for HostsConfig {
             security: Security::None,
             transport: Transport::Stream,
             timeout: Duration::from_secs(5),
-            ring_bytes: 256 << 10,
+            ring_bytes: 512 << 10,
             shortcut: true,
         }
     }

@@ -358,7 +358,7 @@ typedef struct bw_node_config {
   int32_t no_shortcut;
   // A link to another host is lost if nothing came for this time. Default: 5 s.
   uint64_t hosts_timeout_ns;
-  // Bytes of the receive ring of a connection to another host. Default: 64 KiB.
+  // Bytes of the receive ring of a connection to another host. Default: 512 KiB.
   size_t hosts_ring_bytes;
   // With BW_SECURITY_KEYS: the folder of the keys; null for the default.
   const char *keys_folder;

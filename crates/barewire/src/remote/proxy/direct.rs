@@ -7,8 +7,8 @@
 //!
 //! *In.* The ordinary way copies it out of the inbox into the ring, and from there to the program. Here a read from the
 //! carrier leaves out the inbox, but for as many bytes as the headers of a long frame take: what follows them goes into the
-//! buffer of the thread that waits. If it was not such a frame after all, it is put into the inbox, where it belongs, and
-//! the next reads are ordinary ones.
+//! buffer of the thread that waits. If it was not such a frame after all, it is put into the inbox, where it belongs. After two
+//! of those the next reads are ordinary ones.
 //!
 //! ```text
 //! a read:         | record 24 | header 8 | 56 unused | payload ...        | next records ... |
@@ -138,6 +138,7 @@ impl Inner {
         }
         let arrival = self.fill_inbox()?;
         self.long_from = self.long_frame_at_begin().map(|frame| frame.index);
+        self.has_missed = false;
         Ok(arrival)
     }
 
@@ -171,11 +172,14 @@ impl Inner {
         let frame = self.long_frame_at_begin();
         let frame = frame.filter(|it| Some(it.index) == expected && it.payload_bytes <= most_bytes);
         let Some(frame) = frame else {
-            // It is something else.
-            self.long_from = None;
+            // It is something else. Once that may be what goes before a long frame, such as the end of a ring or credit.
+            if std::mem::replace(&mut self.has_missed, true) {
+                self.long_from = None;
+            }
             self.inbox.insert(BEFORE_BYTES, &memory[..found_bytes]);
             return Ok(arrival);
         };
+        self.has_missed = false;
         let (payload, behind) = memory.split_at_mut(frame.payload_bytes);
         let more_bytes = found_bytes.saturating_sub(payload.len());
         self.inbox.insert(BEFORE_BYTES, &behind[..more_bytes]);

@@ -226,6 +226,8 @@ pub(super) struct Inner {
     pub receiving: Option<Receiving>,
     /// The last read for a [`DirectBuffer`](crate::links::driven::DirectBuffer) began with a long frame for this connection: the next one may, too.
     pub long_from: Option<usize>,
+    /// It did not, the last time.
+    pub has_missed: bool,
     /// Connections for which something was stored since our node was rung.
     pub touched: Vec<usize>,
     /// What the set waits for at the carrier's descriptor.
@@ -277,6 +279,7 @@ impl Inner {
             sending: None,
             receiving: None,
             long_from: None,
+            has_missed: false,
             touched: Vec::new(),
             interest: Interest::READ,
             last_arrival_ns: 0,
