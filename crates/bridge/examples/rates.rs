@@ -1,7 +1,7 @@
 //! TCP through a bridge beside the kernel's, over the same pair of interfaces. Needs root.
 //!
-//! `rates [--xdp] [--congestion=NAME] [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth interfaces. In one is an ordinary
-//! server on the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream,
+//! `rates [--xdp] [--congestion=NAME] [SECONDS [ROUNDS [WORD]]]`. Two network namespaces are joined by a pair of veth
+//! interfaces. In one is an ordinary server on the kernel's TCP. In the other, a client uses the kernel's TCP and that in the program in turn: it sends a stream,
 //! receives one, exchanges 64 bytes, and exchanges 64 bytes over 10 and over 1000 connections. For each, the example prints the
 //! median of the rounds and their range, and the ratio of each round likewise. With WORD, only the rows whose names have it.
 //!
@@ -9,7 +9,8 @@
 //! either. Each has a pair of interfaces of its own, whose other end completes checksums, as AF_XDP demands.
 //!
 //! `--congestion` has the kernel control congestion otherwise than is usual on this machine (`cubic` or `bbr`, for instance;
-//! `sysctl net.ipv4.tcp_available_congestion_control`). It matters: the kernel sends in two of three ways, as the server also.
+//! `sysctl net.ipv4.tcp_available_congestion_control`). The streams of both ways depend on it, since the server's TCP is the
+//! kernel's.
 //!
 //! In the rows that say so both clients poll: with reads that do not wait. The server never does.
 

@@ -283,6 +283,7 @@ mod tests {
             host.join().expect("the host does not panic");
         }
     }
+
     /// A connection of this program, and the bridge's end of its lease.
     fn lease(node: &Node, far: &Node, name: &str) -> (Lease, Connection) {
         let _listener = far.listen(name).expect("the name is free");

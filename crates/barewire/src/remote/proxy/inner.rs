@@ -224,9 +224,10 @@ pub(super) struct Inner {
     pub frame_after: Option<(usize, u64)>,
     pub sending: Option<Sending>,
     pub receiving: Option<Receiving>,
-    /// The last read for a [`DirectBuffer`](crate::links::driven::DirectBuffer) began with a long frame for this connection: the next one may, too.
+    /// One of the last two reads for a [`DirectBuffer`](crate::links::driven::DirectBuffer) began with a long frame for this
+    /// connection: the next one may, too.
     pub long_from: Option<usize>,
-    /// It did not, the last time.
+    /// The last of them did not.
     pub has_missed: bool,
     /// Connections for which something was stored since our node was rung.
     pub touched: Vec<usize>,
