@@ -133,7 +133,7 @@ pub struct BwNodeConfig {
     pub no_shortcut: i32,
     /// A link to another host is lost if nothing came for this time. Default: 5 s.
     pub hosts_timeout_ns: u64,
-    /// Bytes of the receive ring of a connection to another host. Default: 64 KiB.
+    /// Bytes of the receive ring of a connection to another host. Default: 512 KiB.
     pub hosts_ring_bytes: usize,
     /// With BW_SECURITY_KEYS: the folder of the keys; null for the default.
     pub keys_folder: *const c_char,
