@@ -4,24 +4,22 @@
 //! an operation takes it until the operation completes (see `memory.rs`).
 
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
-
-use rustix::event::epoll;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use crate::error::OfiError;
 use crate::library::{Info, Library};
 use crate::memory::Slots;
-use crate::objects::{BATCH, Completion, Completions, Event, Handle, borrow};
+use crate::objects::{BATCH, Completion, Completions, Event, Handle, WaitList};
 use crate::raw::{
     FI_EAGAIN, fi_ops_msg, fid, fid_cq, fid_domain, fid_ep, fid_eq, fid_fabric, fid_mr,
 };
+use crate::wait_set::WaitSet;
 
 /// A fabric with its queue of events, and the descriptor that all of a link is waited for on.
 ///
 /// The fields are in the order in which they have to be closed.
 pub(crate) struct Events {
-    /// An epoll descriptor with those of libfabric's queues in it.
-    set: OwnedFd,
+    set: WaitSet,
     queue: Handle<fid_eq>,
     queue_descriptor: RawFd,
     fabric: Handle<fid_fabric>,
@@ -34,26 +32,15 @@ impl Events {
         let library = info.library();
         let fabric = Handle::open(info)?;
         let (queue, queue_descriptor) = fabric.event_queue(library)?;
-        let set = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| OfiError::kernel("making an epoll descriptor", errno))?;
-        let events = Events {
+        let set = WaitSet::new()?;
+        set.watch(queue_descriptor)?;
+        Ok(Events {
             set,
             queue,
             queue_descriptor,
             fabric,
             library,
-        };
-        events.watch(queue_descriptor)?;
-        Ok(events)
-    }
-
-    /// Adds a descriptor of libfabric's to those that are waited for.
-    fn watch(&self, descriptor: RawFd) -> Result<(), OfiError> {
-        // SAFETY: the descriptor is that of a live queue.
-        let descriptor = unsafe { borrow(descriptor) };
-        let data = epoll::EventData::new_u64(0);
-        epoll::add(&self.set, descriptor, data, epoll::EventFlags::IN)
-            .map_err(|errno| OfiError::kernel("watching a queue of libfabric", errno))
+        })
     }
 
     /// The next event.
@@ -98,6 +85,14 @@ pub(crate) struct Sizes {
     pub(crate) slot_bytes: usize,
 }
 
+/// Whether the queue of completions is to name a list of descriptors to wait on. The provider
+/// `tcp` of libfabric 1.17 then looks by `poll`, and each look is shorter. Later ones always
+/// have a set of their own, and so have nothing to gain.
+fn names_list(library: &Library, info: &Info) -> bool {
+    const LAST_WITH_GAIN: u32 = 1 << 16 | 17;
+    library.version_number() <= LAST_WITH_GAIN && info.describe().provider == "tcp"
+}
+
 /// What completed.
 #[derive(Debug)]
 pub(crate) enum Done {
@@ -114,6 +109,8 @@ pub(crate) enum Done {
 pub(crate) struct Connection {
     endpoint: Option<Handle<fid_ep>>,
     completions: Handle<fid_cq>,
+    /// What the queue of completions is waited for on, if it names a list.
+    wait_list: Option<WaitList>,
     registration: Option<Handle<fid_mr>>,
     _domain: Handle<fid_domain>,
     /// The queue of events and the fabric.
@@ -123,6 +120,8 @@ pub(crate) struct Connection {
     batch: [Completion; BATCH],
     batch_at: usize,
     batch_end: usize,
+    /// Why it can not be waited for, until told.
+    failure: Option<String>,
     /// The longest message that is sent without a completion.
     inject_bytes: usize,
 }
@@ -144,6 +143,7 @@ impl Connection {
         };
         Ok(Connection {
             endpoint: Some(endpoint),
+            wait_list: names_list(events.library, info).then(WaitList::default),
             completions,
             registration,
             _domain: domain,
@@ -155,6 +155,7 @@ impl Connection {
             }; BATCH],
             batch_at: 0,
             batch_end: 0,
+            failure: None,
             inject_bytes: info.describe().inject_bytes,
         })
     }
@@ -200,9 +201,12 @@ impl Connection {
             }
             false => None,
         };
-        let (completions, descriptor) = domain.completion_queue(library, count + 1)?;
+        let (completions, descriptor) =
+            domain.completion_queue(library, count + 1, names_list(library, info))?;
         let endpoint = domain.endpoint(info, &events.queue, &completions)?;
-        events.watch(descriptor)?;
+        if let Some(descriptor) = descriptor {
+            events.set.watch(descriptor)?;
+        }
         Ok((domain, completions, endpoint, registration, slots))
     }
 
@@ -313,6 +317,9 @@ impl Connection {
 
     /// The next completion. If there is none, the provider is driven first.
     pub(crate) fn next(&mut self) -> Option<Done> {
+        if let Some(reason) = self.failure.take() {
+            return Some(Done::Failed(reason));
+        }
         if self.batch_at == self.batch_end {
             self.batch_at = 0;
             self.batch_end = 0;
@@ -344,8 +351,27 @@ impl Connection {
 
     /// Whether one may sleep until there is an event or a completion.
     pub(crate) fn may_sleep(&mut self) -> bool {
+        if self.wait_list.is_some() {
+            // Before the look at the queues: what arrives after it is told anew.
+            self.events.set.forget_told();
+        }
         let mut queues: [*mut fid; 2] = [self.completions.fid(), self.events.queue.fid()];
-        !self.has_batch() && self.events.fabric.may_sleep(&mut queues)
+        !self.has_batch() && self.events.fabric.may_sleep(&mut queues) && self.is_watched()
+    }
+
+    /// Whether all that the queue of completions is waited for on is watched, after a look at
+    /// the queue. If not, it is from now on, and the queue has to be looked at once more.
+    fn is_watched(&mut self) -> bool {
+        let Some(list) = &mut self.wait_list else {
+            return true;
+        };
+        let events = &mut self.events;
+        let read = self.completions.wait_list(events.library, list);
+        let followed = read.and_then(|()| events.set.follow(list.change_index, list.iter()));
+        followed.unwrap_or_else(|error| {
+            self.failure = Some(error.to_string());
+            false
+        })
     }
 }
 

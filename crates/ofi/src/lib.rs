@@ -31,6 +31,7 @@
 //! objects: libfabric's objects, and who closes them
 //! flow: credits, and the header of a message
 //! memory: slots of memory, ours or lent
+//! wait_set: the descriptor to wait on
 //! connection: an endpoint with its queues and memory
 //! strangers: who connects and says nothing
 //! link: bytes over an endpoint
@@ -55,6 +56,7 @@ mod raw;
 mod strangers;
 #[cfg(test)]
 mod test_help;
+mod wait_set;
 
 pub use carrier::OfiCarrier;
 pub use error::OfiError;

@@ -135,8 +135,13 @@ impl Library {
 
     /// Its version, such as `1.17`.
     pub(crate) fn version(&self) -> String {
+        shown(self.version_number())
+    }
+
+    /// Its version: the first number in the upper 16 bits, the second in the lower.
+    pub(crate) fn version_number(&self) -> u32 {
         // SAFETY: the function takes nothing and returns a number.
-        shown(unsafe { (self.version)() })
+        unsafe { (self.version)() }
     }
 
     /// The text of an error number, of either sign.

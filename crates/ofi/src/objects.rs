@@ -10,6 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 
+use libc::pollfd;
+
 use crate::error::OfiError;
 use crate::library::{Info, Library};
 use crate::raw::*;
@@ -382,17 +384,22 @@ impl Handle<fid_domain> {
         unsafe { &*(*self.as_ptr()).ops }
     }
 
-    /// A queue of completions with room for `entries`, and its descriptor.
+    /// A queue of completions with room for `entries`, and its descriptor. If it is to name a
+    /// list of descriptors instead there is none: see [`Handle::wait_list`].
     pub(crate) fn completion_queue(
         &self,
         library: &Library,
         entries: usize,
-    ) -> Result<(Handle<fid_cq>, RawFd), OfiError> {
+        names_list: bool,
+    ) -> Result<(Handle<fid_cq>, Option<RawFd>), OfiError> {
         let mut attributes = fi_cq_attr {
             size: entries,
             flags: 0,
             format: FI_CQ_FORMAT_MSG,
-            wait_obj: FI_WAIT_FD,
+            wait_obj: match names_list {
+                true => FI_WAIT_POLLFD,
+                false => FI_WAIT_FD,
+            },
             signaling_vector: 0,
             wait_cond: 0,
             wait_set: ptr::null_mut(),
@@ -405,7 +412,10 @@ impl Handle<fid_domain> {
                 (self.ops().cq_open)(self.as_ptr(), &mut attributes, &mut queue, ptr::null_mut());
             Handle::made(library, "making a queue of completions", made, queue)?
         };
-        let descriptor = queue.wait_descriptor(library)?;
+        let descriptor = match names_list {
+            true => None,
+            false => Some(queue.wait_descriptor(library)?),
+        };
         Ok((queue, descriptor))
     }
 
@@ -641,6 +651,22 @@ pub(crate) enum Completions {
     Broken(String),
 }
 
+/// The descriptors that a queue of completions is waited for on.
+#[derive(Default)]
+pub(crate) struct WaitList {
+    /// Differs once a descriptor is to be added or removed, which may be done later.
+    pub(crate) change_index: u64,
+    descriptors: Vec<pollfd>,
+}
+
+impl WaitList {
+    /// The descriptors, and what to wait for on each, as for `poll`.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RawFd, u16)> + Clone {
+        let used = self.descriptors.iter().filter(|entry| entry.fd >= 0);
+        used.map(|entry| (entry.fd, entry.events as u16))
+    }
+}
+
 impl Handle<fid_cq> {
     fn ops(&self) -> &fi_ops_cq {
         // SAFETY: the object is live, and its table lives as long as the library.
@@ -675,6 +701,37 @@ impl Handle<fid_cq> {
             };
         }
         Completions::Some(count.min(BATCH))
+    }
+
+    /// Reads which descriptors to wait on, of a queue that names a list of them.
+    pub(crate) fn wait_list(&self, library: &Library, into: &mut WaitList) -> Result<(), OfiError> {
+        loop {
+            let room = into.descriptors.len();
+            let mut list = fi_wait_pollfd {
+                change_index: 0,
+                nfds: room,
+                fd: into.descriptors.as_mut_ptr(),
+            };
+            let place: *mut fi_wait_pollfd = &mut list;
+            // SAFETY: the object is live, and there is room for as many entries as is said. A
+            // queue that was made with FI_WAIT_FD would write no more than an int.
+            let code = unsafe { (self.base().control)(self.fid(), FI_GETWAIT, place.cast()) };
+            if list.nfds > room {
+                let unused = pollfd {
+                    fd: -1,
+                    events: 0,
+                    revents: 0,
+                };
+                into.descriptors.resize(list.nfds, unused);
+                continue;
+            }
+            into.descriptors.truncate(list.nfds);
+            into.change_index = list.change_index;
+            return match code {
+                0 => Ok(()),
+                _ => Err(library.failed("asking libfabric what to wait on", code)),
+            };
+        }
     }
 
     /// The failed operation that the queue has.

@@ -42,6 +42,7 @@ pub(crate) const FI_MR_PROV_KEY: c_int = 1 << 6;
 pub(crate) const FI_EP_MSG: c_int = 1;
 pub(crate) const FI_THREAD_DOMAIN: c_int = 3;
 pub(crate) const FI_WAIT_FD: c_int = 3;
+pub(crate) const FI_WAIT_POLLFD: c_int = 6;
 pub(crate) const FI_CQ_FORMAT_MSG: c_int = 2;
 
 pub(crate) const FI_SOCKADDR_IN: u32 = 2;
@@ -308,6 +309,11 @@ structures! {
         wait_cond: c_int,
         wait_set: *mut c_void,
         _more: [u64; 4],
+    }
+    fi_wait_pollfd Exact {
+        change_index: u64,
+        nfds: usize,
+        fd: *mut libc::pollfd,
     }
     fi_cq_msg_entry Exact {
         op_context: *mut c_void,

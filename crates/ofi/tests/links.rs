@@ -9,7 +9,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use barewire_carrier::{Arrival, Broken, Carrier, Sleep};
-use barewire_ofi::{Fabric, OfiError, wait_until_sent};
+use barewire_ofi::{Fabric, OfiCarrier, OfiError, wait_until_sent};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use common::{PATIENCE, fabric, pair, until, wait_until_readable};
 
@@ -57,6 +58,43 @@ fn connecting_needs_no_polling() {
     };
     let mut other = answering.join().unwrap();
     common::exchange(&mut one, &mut other);
+}
+
+/// Waits until a side may sleep. Whether nothing then wakes it for so long.
+fn sleeps(carrier: &mut OfiCarrier, duration: Duration) -> bool {
+    until("leave to sleep", || {
+        let arrived = carrier.read(&mut [0; 100]).unwrap();
+        assert_eq!(arrived, Arrival::Nothing);
+        (carrier.before_sleep() != Sleep::NotYet).then_some(())
+    });
+    let descriptor = carrier.descriptor();
+    let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
+    poll(&mut polled, Some(&duration.try_into().unwrap())).unwrap() == 0
+}
+
+#[test]
+fn an_idle_link_sleeps_until_something_arrives() {
+    let Some(fabric) = fabric("an_idle_link_sleeps_until_something_arrives") else {
+        return;
+    };
+    let (mut one, mut other) = pair(&fabric);
+    for _ in 0..3 {
+        common::exchange(&mut one, &mut other);
+        // Answers to what was read may still wake it once or twice.
+        until("a sleep", || {
+            sleeps(&mut one, Duration::from_millis(20)).then_some(())
+        });
+        assert!(sleeps(&mut one, Duration::from_millis(100)));
+        assert_eq!(other.write(b"wake up").unwrap(), 7);
+        other.flush().unwrap();
+        wait_until_readable(one.descriptor());
+        let mut buffer = [0; 100];
+        let arrived = until("what was sent", || match one.read(&mut buffer).unwrap() {
+            Arrival::Bytes(count) => Some(count),
+            _ => None,
+        });
+        assert_eq!(&buffer[..arrived], b"wake up");
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn constants() -> Vec<(&'static str, u64)> {
         FI_EP_MSG,
         FI_THREAD_DOMAIN,
         FI_WAIT_FD,
+        FI_WAIT_POLLFD,
         FI_CQ_FORMAT_MSG,
         FI_SOCKADDR_IN,
         FI_SOCKADDR_IN6,
