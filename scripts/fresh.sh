@@ -9,7 +9,7 @@
 #                 all: `make demo` and `make test` (the default)
 #   FRESH_PACKAGES  what scripts/packages.sh has made: by default target/packages
 #   FRESH_MIRROR  where Debian's packages are; by default as in this machine's own list
-#   FRESH_DIR     where the folder goes (some GB): by default /var/tmp
+#   FRESH_DIR     where the folder goes: by default /var/tmp. It takes 6 GB, with FRESH_STEPS=all 25 GB
 #
 # What is committed is what is tried. How to reach the package registries is taken
 # over from this machine: apt's settings, resolver, certificates, proxies, and the
@@ -225,6 +225,14 @@ for old in "$place"/barewire-fresh.*; do
         remove "$old"
     fi
 done
+# What is built there takes most of it.
+case $steps in packages) needed_mb=1500 ;; quick | demo) needed_mb=6000 ;; all) needed_mb=25000 ;; esac
+free_mb=$(df --output=avail -BM "$place" | tail -n 1 | tr -dc 0-9)
+if [ "$free_mb" -lt "$needed_mb" ]; then
+    echo "fresh: $place has $free_mb MB free, and the new machine needs $needed_mb MB: free some, or name another place in FRESH_DIR" >&2
+    exit 1
+fi
+
 folder=$(mktemp -d "$place/barewire-fresh.XXXXXX")
 exec {lock}>"$folder/lock"
 flock "$lock"
