@@ -50,10 +50,10 @@ impl TcpCarrier {
     /// Receives by `read`, which has room for something.
     fn receive(
         &self,
-        mut read: impl FnMut(&TcpStream) -> io::Result<usize>,
+        mut read: impl FnMut(Quiet<'_>) -> io::Result<usize>,
     ) -> Result<Arrival, Broken> {
         loop {
-            match read(&self.stream) {
+            match read(Quiet(&self.stream)) {
                 Ok(0) => return Ok(Arrival::End),
                 Ok(count) => return Ok(Arrival::Bytes(count)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

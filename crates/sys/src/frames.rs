@@ -14,6 +14,7 @@ mod xdp;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
+use barewire_cpu::after_system_call;
 use rustix::io::Errno as Raw;
 
 use crate::error::SysError;
@@ -107,6 +108,7 @@ impl FrameDevice {
         has_header: bool,
         is_tap: bool,
     ) -> Result<Self, FrameError> {
+        crate::returns::learn();
         let hardware_address = link.hardware_address;
         let hardware_address =
             hardware_address.ok_or_else(|| FrameError::NotEthernet(name.to_owned()))?;
@@ -164,7 +166,11 @@ impl FrameDevice {
     /// `Gone`. A device that is down is no error: nothing comes.
     pub fn try_receive(&self, into: &mut [u8]) -> Result<Option<usize>, FrameError> {
         let received = match &self.port {
-            Port::File(fd) => rustix::io::read(fd, into).map(Some),
+            Port::File(fd) => {
+                let received = rustix::io::read(fd, into);
+                after_system_call();
+                received.map(Some)
+            }
             Port::Ring(fd, ring) => {
                 let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
                 ring.try_receive(fd, into)
@@ -188,7 +194,9 @@ impl FrameDevice {
             Port::File(fd) | Port::Ring(fd, _) => fd,
             Port::Xdp(xdp) => return xdp.try_send(frame),
         };
-        FrameSent::of_write(rustix::io::write(fd, frame).map_err(Into::into))
+        let sent = rustix::io::write(fd, frame);
+        after_system_call();
+        FrameSent::of_write(sent.map_err(Into::into))
     }
 
     /// The descriptor to which a frame is written, with its header where the device has one, by one system call each; what

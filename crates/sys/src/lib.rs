@@ -11,6 +11,7 @@
 //! ```layers
 //! error: what can go wrong in a system call
 //! clock: clocks that cost nanoseconds to read
+//! returns: what system calls do to the processor's predictor of returns
 //! memory: memfds, their seals and mappings, and whether this process was forked
 //! wake: eventfd, epoll, futex and fences
 //! process: this process and its children
@@ -48,6 +49,7 @@ pub mod netlink;
 pub mod netns;
 pub mod process;
 pub mod retire;
+pub mod returns;
 pub mod socket;
 pub mod tcp;
 pub mod wake;

@@ -53,6 +53,7 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// A proxy for a node on `host` that is yet to be reached; and the socket at which our node finds it.
     pub fn new(host: &str, of_node: OfNode) -> Result<(Arc<Proxy>, Socket)> {
+        barewire_sys::returns::learn();
         let (for_node, own) = Socket::pair()?;
         let shared = Arc::new(Shared::default());
         let inner = Inner::new(host, of_node, own, Arc::clone(&shared))?;

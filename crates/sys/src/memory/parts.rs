@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use barewire_calls::call;
+use barewire_cpu::after_system_call;
 use barewire_shm::Window;
 
 use crate::error::Errno;
@@ -52,6 +53,7 @@ unsafe fn write(
     let from = (&raw const parts) as usize;
     // SAFETY: the kernel only reads: a slice, and what the caller answers for.
     let written = unsafe { call(libc::SYS_writev, [to.as_raw_fd() as usize, from, 2]) };
+    after_system_call();
     written.map_err(Errno)
 }
 

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use barewire_calls::Errno as Number;
 use barewire_calls::option::{set, set_bytes};
+use barewire_cpu::after_system_call;
 use rustix::io::Errno as Raw;
 
 use crate::frames::area::Area;
@@ -98,7 +99,9 @@ impl Ring {
                 return self.found_nothing(fd, into);
             }
             let taken = if status & IS_IN_SOCKET != 0 {
-                match rustix::io::read(fd, &mut *into) {
+                let read = rustix::io::read(fd, &mut *into);
+                after_system_call();
+                match read {
                     Ok(len) => Some(len),
                     Err(Raw::AGAIN) => None,
                     Err(errno) => return Err(errno),
@@ -120,7 +123,9 @@ impl Ring {
             return Ok(None);
         }
         self.looks = 0;
-        match rustix::io::read(fd, into) {
+        let read = rustix::io::read(fd, into);
+        after_system_call();
+        match read {
             Ok(len) => Ok(Some(len)),
             Err(Raw::AGAIN) => Ok(None),
             Err(errno) => Err(errno),
