@@ -20,4 +20,4 @@ mod returns;
 pub use copy::{HAS_COPY_PAST_CACHES, copy_past_caches};
 pub use cycles::{HAS_CYCLES, cycles, cycles_after_loads};
 pub use prefetch::{prefetch, prefetch_for_writing};
-pub use returns::{after_system_call, set_returns_lost};
+pub use returns::{after_system_call, set_returns_mispredicted};

@@ -13,20 +13,20 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether returns after a system call are predicted wrong here.
-static ARE_LOST: AtomicBool = AtomicBool::new(false);
+static ARE_MISPREDICTED: AtomicBool = AtomicBool::new(false);
 
 /// Says whether the kernel leaves the predictor out of step.
-pub fn set_returns_lost(are_lost: bool) {
+pub fn set_returns_mispredicted(are_mispredicted: bool) {
     // Relaxed: a thread that sees it later is slower until then, and nothing else depends on it.
-    ARE_LOST.store(are_lost && !has_shadow_stack(), Ordering::Relaxed);
+    ARE_MISPREDICTED.store(are_mispredicted && !has_shadow_stack(), Ordering::Relaxed);
 }
 
 /// To be called right after a system call on a path where 100 ns count: puts the predictor of returns in step again, if
 /// the kernel has left it out of step. Has no effect that a program can see.
 #[inline(always)]
 pub fn after_system_call() {
-    // Relaxed: see `set_returns_lost`.
-    if ARE_LOST.load(Ordering::Relaxed) {
+    // Relaxed: see `set_returns_mispredicted`.
+    if ARE_MISPREDICTED.load(Ordering::Relaxed) {
         fill_predictor();
     }
 }
@@ -38,7 +38,7 @@ pub fn after_system_call() {
 fn fill_predictor() {
     // SAFETY: each call goes to the next line, which takes what the call has stored from the stack. The compiler keeps
     // nothing below the stack pointer here, since it is not told that the stack is left alone. There is no shadow stack,
-    // which would miss the returns (see `set_returns_lost`).
+    // which would miss the returns (see `set_returns_mispredicted`).
     unsafe {
         core::arch::asm!(".rept 24", "call 66f", "int3", "66: add rsp, 8", ".endr");
     }
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn nothing_changes_but_time() {
-        for are_lost in [false, true] {
-            set_returns_lost(are_lost);
+        for are_mispredicted in [false, true] {
+            set_returns_mispredicted(are_mispredicted);
             let expected = (1..=60).map(|left| {
                 let added: u64 = (left + 1..=60).sum();
                 [1, 2, 3, 4][(left % 4) as usize] + added
@@ -95,6 +95,6 @@ mod tests {
             let deepest: u64 = 1 + 2 + 3 + 4 + 4 * (1..=60).sum::<u64>();
             assert_eq!(depth(60, [1, 2, 3, 4]), deepest + expected.sum::<u64>());
         }
-        set_returns_lost(false);
+        set_returns_mispredicted(false);
     }
 }

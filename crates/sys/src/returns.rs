@@ -10,12 +10,12 @@ pub fn learn() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let state = std::fs::read_to_string(STATE_PATH).unwrap_or_default();
-        barewire_cpu::set_returns_lost(are_lost(&state));
+        barewire_cpu::set_returns_mispredicted(are_mispredicted(&state));
     });
 }
 
 /// What the kernel's words mean (`srso_strings` in `arch/x86/kernel/cpu/bugs.c`).
-fn are_lost(state: &str) -> bool {
+fn are_mispredicted(state: &str) -> bool {
     state.contains(": Safe RET")
 }
 
@@ -24,12 +24,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_safe_returns_are_lost() {
-        for lost in [
+    fn only_safe_returns_are_mispredicted() {
+        for mispredicted in [
             "Mitigation: Safe RET\n",
             "Vulnerable: Safe RET, no microcode\n",
         ] {
-            assert!(are_lost(lost), "{lost}");
+            assert!(are_mispredicted(mispredicted), "{mispredicted}");
         }
         for kept in [
             "",
@@ -42,7 +42,7 @@ mod tests {
             "Mitigation: Reduced Speculation\n",
             "Mitigation: SMT disabled\n",
         ] {
-            assert!(!are_lost(kept), "{kept}");
+            assert!(!are_mispredicted(kept), "{kept}");
         }
     }
 }
